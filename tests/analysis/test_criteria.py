@@ -21,7 +21,7 @@ CRITERIA = ("agreement", "error", "probability")
 
 def needed_size(found: ens_plugin.SizeRecommendation) -> int:
     sizes = np.arange(1, found.max_size + 1)
-    far = np.flatnonzero([found.loss_at(size) > found.tolerance for size in sizes])
+    far = np.flatnonzero([found.loss_at(float(size)) > found.tolerance for size in sizes])
     return int(far[-1]) + 2 if far.size else 1
 
 

@@ -128,7 +128,7 @@ def test_limit_is_the_largest_odd_size_that_nine_in_ten_rows_reach(trials: list[
 
 
 def test_above_the_limit_the_message_says_what_can_be_answered() -> None:
-    with pytest.raises(InputError, match=r"size 7 is above 5.*deconvolved"):
+    with pytest.raises(InputError, match=r"size 7 is above 5.*pass smaller sizes"):
         hypergeometric_curve([1, 2, 3], [5, 6, 9], [1, 7])
     with pytest.raises(InputError, match="size 8 is above 5"):
         hypergeometric_curve([1, 2, 3], [5, 6, 9], [8, 3])

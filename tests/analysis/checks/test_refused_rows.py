@@ -34,7 +34,7 @@ def refusal(model: Any, rows: Any, y: Any) -> str:
 def test_rows_in_another_order(forest: RandomForestClassifier) -> None:
     for y in (Y[TRAIN][ORDER], Y[TRAIN]):
         message = refusal(forest, X[TRAIN][ORDER], y)
-        assert message.startswith("These are not the rows the model was trained on")
+        assert message.startswith("These are training rows in another order, or not all of them.")
         assert MOVED in message
         assert CHANGED not in message
 

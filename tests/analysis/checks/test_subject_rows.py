@@ -15,7 +15,6 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report import markdown_summary
 from tests.extras import lightgbm, xgboost
 
 Table = tuple[pd.DataFrame, NDArray[Any]]
@@ -150,8 +149,10 @@ def test_every_report_without_groups_states_that_rows_are_taken_as_independent()
     X, y = load_diabetes(return_X_y=True)
     model = RandomForestRegressor(50, max_samples=0.3, random_state=0).fit(X, y)
     report = ens_plugin.analyze(model, X, y)
-    for text in (report.summary(), markdown_summary(report), report.to_html()):
+    assert "if each row is another case" in " ".join(report.summary().split())
+    for text in (report.details(), report.to_html()):
         assert "taken as independent" in " ".join(text.split())
     grouped = ens_plugin.analyze(model, X, y, groups=np.arange(y.size) // 2)
-    for text in (grouped.summary(), markdown_summary(grouped), grouped.to_html()):
+    assert "each row is another case" not in " ".join(grouped.summary().split())
+    for text in (grouped.details(), grouped.to_html()):
         assert "taken as independent" not in " ".join(text.split())

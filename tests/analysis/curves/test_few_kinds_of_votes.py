@@ -27,7 +27,7 @@ def report_of(outputs: NDArray[Any], target: NDArray[np.int64], seed: int, aggre
 def needed_size(advice: SizeRecommendation) -> int:
     """Return the odd size at which the estimated loss itself is allowed, below the promise, which a bound decides."""
     sizes = np.arange(1, 20001, 2)
-    losses = np.array([advice.loss_at(size) for size in sizes])
+    losses = np.array([advice.loss_at(float(size)) for size in sizes])
     return int(sizes[np.argmax(losses <= TOLERANCE)]) if losses[-1] <= TOLERANCE else 20001
 
 

@@ -59,7 +59,7 @@ class TestMetric:
 
         report = analyze(named, X, names[y], metric=watch)
         assert met[0] == (set(names.tolist()), 10)
-        assert "watch cannot be distinguished from 0, so no distance is small" in report.recommendation.reason
+        assert "watch cannot be distinguished from that of chance, or from 0" in report.recommendation.reason
 
     @pytest.mark.slow
     def test_log_loss_of_scikit_learn_works(self) -> None:

@@ -64,7 +64,8 @@ def test_the_size_is_the_first_from_which_on_the_curve_is_close(
 ) -> None:
     report = scored(kind, metric, n_members, n_rows, tolerance)
     found, curve = report.recommendation, report.error_curve
-    far = np.flatnonzero(np.abs(curve.error - curve.asymptote) > found.tolerance + 1e-12)
+    distances = np.array([abs(curve.at(size) - curve.asymptote) for size in range(1, LARGEST + 1)])
+    far = np.flatnonzero(distances > found.tolerance + 1e-12)
     size = far[-1] + 2 if far.size else 1
     assert size <= (found.size or np.inf) <= (found.interval[1] or np.inf)
     assert found.interval[0] <= size
