@@ -123,8 +123,8 @@ def test_the_five_lines_of_the_documentation(run: Run, churn: Version) -> None:
     assert (program, verb) == ("ens-plugin", "gate")
     assert run(*arguments).code == 0
     text = Path("policy.toml").read_text()
-    assert "size_ratio.max = 2" in text
-    Path("policy.toml").write_text(text.replace("size_ratio.max = 2", "size_ratio.max = 1.5"))
+    assert "size_ratio.max = 5" in text
+    Path("policy.toml").write_text(text.replace("size_ratio.max = 5", "size_ratio.max = 1.5"))
     assert run(*arguments).code == 1  # too large: 200 members where 119 are recommended
 
 
