@@ -216,11 +216,6 @@ def test_proofs_of_labels() -> None:
     assert f"at most {wrong:.2f} % of the rows wrongly" in text
 
 
-def test_growth() -> None:
-    found = measured("learners.growth", "one shot: disagreement with 5000 trees, mean over sets (%)")
-    assert f"{whole(found)} % of the labels were others than those of 5000 trees" in page("explanations/growth.md")
-
-
 def test_prediction_intervals() -> None:
     text = page("explanations/prediction-intervals.md")
     held = values("accuracy.prediction_intervals", "coverage, ")

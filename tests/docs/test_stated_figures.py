@@ -39,7 +39,7 @@ DEFINITIONS: dict[str, set[str]] = {
     "docs/how-to/at-scale.md": {"5"},
     "docs/how-to/metrics.md": {"1"},
     "docs/how-to/oob.md": {"37"},
-    "docs/how-to/size.md": {"1"},
+    "docs/how-to/size.md": {"0.01", "0.2", "1", "2"},
     "docs/how-to/votes.md": {"5"},
     "docs/methods/comparison.md": {"2.5", "94"},  # A nominal level, and the interval of test_paired_losses.py.
     "docs/methods/held-out-rows.md": {"2"},  # Of a rule.
