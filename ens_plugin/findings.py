@@ -130,7 +130,6 @@ _IN_ORDER = (
     Check(
         "unknown-rows", "note", "Nothing in the model shows whether it was trained on these rows.",
         "the model", "held-out", "Make sure that none of them was used for training.",
-        "none of these rows was used for training",
     ),
     Check(
         "other-agreement", "note", "Rows without labels are closer to call than those with labels, or less close.",
