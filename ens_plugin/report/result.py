@@ -427,10 +427,7 @@ class ErrorCurve:
                 f"size={size} is below the smallest size of this curve, {first}; pass a size of at least {first}."
             )
         if not self.reaches(size):
-            raise InputError(
-                f"size={size} is above {last}, the largest size that estimator={self.estimator!r} reaches; use "
-                "estimator='auto', which reaches every size and infinity."
-            )
+            raise InputError(f"size={size} is above {last}, where this curve ends; pass a size of at most {last}.")
         shift = np.zeros(values.size) if self.even_shift is None else self.even_shift
         inverse, known = (
             1.0 / previous_odd_size(self.sizes, self.ties_to),

@@ -330,7 +330,7 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(run: Run, store_uri: st
     assert run("analyze", info.model_uri, *arguments).code == 0
     linked = linked_metrics(mlflow.MlflowClient(store_uri), info.model_id)
     assert {"ens.accuracy", "ens.recommended_size"} <= set(linked)
-    assert "ens/error" not in linked
+    assert "ens/accuracy" not in linked
     refused = run("analyze", "models:/nobody/1", *arguments)
     assert (refused.code, refused.out) == (2, "")
     assert "could not load a model from models:/nobody/1" in refused.err

@@ -26,7 +26,7 @@ def test_the_program_itself(workshop: Path, tmp_path: Path) -> None:
     question = ("recommend", str(workshop / CANCER[0]), "--data", str(workshop / CANCER[2]), *CANCER[3:])
     yes = program(tmp_path, *question)
     assert (yes.returncode, yes.stderr) == (0, "")
-    assert yes.stdout.startswith("Recommended size: ")
+    assert yes.stdout.startswith("More ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -45,7 +45,7 @@ def test_demo_prints_one_table_and_logs_three_runs_to_the_embedded_database(tmp_
         linked = database.execute("select distinct metric_name from logged_model_metrics").fetchall()
     assert runs == [("breast cancer", "FINISHED"), ("digits", "FINISHED"), ("diabetes", "FINISHED")]
     assert ("ens.recommended_size",) in linked
-    assert ("ens/error",) not in linked
+    assert ("ens/accuracy",) not in linked
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def only_run(client: mlflow.MlflowClient, experiment: str) -> Run:
 
 
 def has_report(run: Run, prefix: str = "ens") -> bool:
-    return f"{prefix}.error" in run.data.metrics
+    return f"{prefix}.n_members" in run.data.metrics
 
 
 def messages(log: pytest.LogCaptureFixture, level: int) -> list[str]:

@@ -102,9 +102,9 @@ def test_the_compare_page_shows_the_same_value_for_a_curve_and_its_scalar(
     server, _, path = experiment.partition("/#/experiments/")
     runs = "%2C".join(f"%22{run_id}%22" for run_id in reports)
     address = f"{server}/#/compare-runs?runs=%5B{runs}%5D&experiments=%5B%22{path}%22%5D"
-    with open_tab(browser, address, "text=ens.error_upper") as (page, _):
+    with open_tab(browser, address, "text=ens.accuracy_upper") as (page, _):
         values = page.evaluate(COMPARED)
-        for name in ("error", "error_lower", "error_upper"):
+        for name in ("accuracy", "accuracy_lower", "accuracy_upper"):
             assert values[f"ens/{name}"] == values[f"ens.{name}"]
             assert len(values[f"ens/{name}"]) == len(reports)
 
@@ -113,7 +113,7 @@ def test_two_runs_share_a_chart_of_the_error_against_the_size(
     browser: Any, experiment: str, reports: dict[str, EnsembleReport]
 ) -> None:
     with open_tab(browser, f"{experiment}/{CHARTS}", LINE) as (page, complaints):
-        traces = chart(page, "ens/error").evaluate("plot => plot.data.map(({uuid, x, y}) => [uuid, x, y])")
+        traces = chart(page, "ens/accuracy").evaluate("plot => plot.data.map(({uuid, x, y}) => [uuid, x, y])")
         lines = {run_id: dict(zip(sizes, errors, strict=True)) for run_id, sizes, errors in traces}
         assert set(lines) == set(reports)
         for run_id, report in reports.items():
@@ -151,7 +151,7 @@ def test_pictures_of_the_documentation_are_light(
 ) -> None:
     directory = Path(os.environ.get("ENS_PLUGIN_SCREENSHOTS", tmp_path))
     with open_tab(browser, f"{experiment}/{CHARTS}", LINE) as (page, _):
-        for name in ("ens/error", "ens/error_lower", "ens/error_upper"):
+        for name in ("ens/accuracy", "ens/accuracy_lower", "ens/accuracy_upper"):
             chart(page, name)
         page.screenshot(path=directory / "mlflow_curves.png")
     with open_tab(browser, f"{experiment}/runs/{forest_run}/{REPORT}", VIEWER) as (page, _):

@@ -31,12 +31,12 @@ REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 def test_curve_points_arrive_once_however_often_they_are_logged(served: mlflow.MlflowClient) -> None:
     run_id = log_report(REPORT)
     log_report(REPORT, run_id=run_id)
-    points = served.get_metric_history(run_id, "ens/error")
+    points = served.get_metric_history(run_id, "ens/accuracy")
     sizes = charted_sizes(REPORT).tolist()
     assert sorted(point.step for point in points) == sizes
     by_size = {point.step: point.value for point in points}
     assert all(by_size[size] == pytest.approx(REPORT.error_curve.at(size), abs=1e-12) for size in sizes)
-    assert len(served.get_metric_history(run_id, "ens.error")) == 1
+    assert len(served.get_metric_history(run_id, "ens.accuracy")) == 1
     assert served.get_run(run_id).info.status == "FINISHED"
 
 

@@ -60,7 +60,9 @@ def test_trees_of_other_parameters_put_the_doubt_into_the_headline(model: Any, c
     report = ens_plugin.analyze(grown(model, target, **changed), X, target)
     assert any(f"{next(iter(changed))} was" in doubt for doubt in report.basis.doubts)
     assert not report.is_actionable
-    assert "do not rely on these figures. The members were not trained alike" in " ".join(report.summary().split())
+    assert "Do not use these figures. Members were trained with unequal parameters" in " ".join(
+        report.summary().split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ class TestReports:
         self.check(embedded, experiment, ens_plugin.analyze(model, frame, y))
 
     @pytest.mark.fast_cases("<lambda>0-members added", "<lambda>1-members left out")
-    @pytest.mark.parametrize("tolerance", [0.05, 0.005], ids=["members left out", "members added"])
+    @pytest.mark.parametrize("tolerance", [0.05, 0.02], ids=["members left out", "members added"])
     @pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)])
     def test_of_an_ensemble_grown_to_size(
         self, wrap: Any, tolerance: float, embedded: mlflow.MlflowClient, experiment: str
@@ -308,7 +308,7 @@ class TestRuns:
         run = only_run(embedded, experiment)
         prefixes = ("ens", "ens_2", "ens_3")
         for prefix, rows in zip(prefixes, (200, 150, 100), strict=True):
-            assert len(embedded.get_metric_history(run.info.run_id, f"{prefix}.error")) == 1
+            assert len(embedded.get_metric_history(run.info.run_id, f"{prefix}.accuracy")) == 1
             assert run.data.tags[f"{prefix}.data_digest"] == data_digest(X[:rows], y[:rows])
         folders = {item.path for item in embedded.list_artifacts(run.info.run_id, "ensemble") if item.is_dir}
         assert folders == {"ensemble/ens_2", "ensemble/ens_3"}

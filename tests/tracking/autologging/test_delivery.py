@@ -82,7 +82,7 @@ class TestDeliver:
         for prefix in ("ens", "ens", "other", "ens"):
             deliver(upload(run_id=run.info.run_id, prefix=prefix))
         logged = embedded.get_run(run.info.run_id).data.metrics
-        assert {name.removesuffix(".error") for name in logged if name.endswith(".error")} == {
+        assert {name.removesuffix(".accuracy") for name in logged if name.endswith(".accuracy")} == {
             "ens", "ens_2", "ens_3", "other",
         }  # fmt: skip
 

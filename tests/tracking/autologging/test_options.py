@@ -101,7 +101,7 @@ class TestOptions:
         assert wait_until_sent(60)
         run = only_run(embedded, experiment)
         assert has_report(run)
-        assert "ens/error" in run.data.metrics
+        assert "ens/accuracy" in run.data.metrics
         files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble")}
         assert files == {"report.json", "curve.csv", "report.html"}
         assert messages(log, logging.WARNING) == []
@@ -325,7 +325,7 @@ def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment
     metrics = only_run(embedded, experiment).data.metrics
     assert {"ens.roc_auc", "ens.asymptotic_roc_auc", "ens/roc_auc", "ens/roc_auc_lower"} <= metrics.keys()
     assert 0.5 < metrics["ens.roc_auc"] <= 1.0
-    assert "ens.error" not in metrics
+    assert "ens.accuracy" not in metrics
 
 
 def test_unknown_metric_is_refused_at_once() -> None:

@@ -183,4 +183,4 @@ def test_once_disabled_mlflow_goes_on_alone(order: str, embedded: mlflow.MlflowC
     for way in (fit_alone, fit_in_a_run):
         run = way("pipeline", embedded)
         assert run.data.params
-        assert "ens.error" not in run.data.metrics
+        assert "ens.accuracy" not in run.data.metrics

@@ -37,7 +37,7 @@ class TestServer:
             run = only_run(served, experiment)
         assert has_report(run)
         file = served.download_artifacts(run.info.run_id, "ensemble/report.json", str(tmp_path))
-        assert EnsembleReport.from_json(Path(file).read_text()).error == run.data.metrics["ens.error"]
+        assert EnsembleReport.from_json(Path(file).read_text()).error == run.data.metrics["ens.accuracy"]
 
     @pytest.mark.usefixtures("canned_report")
     @pytest.mark.parametrize("ours_first", [True, False])
@@ -58,7 +58,7 @@ class TestServer:
         assert run.outputs is not None
         linked = [linked_metrics(served, output.model_id) for output in run.outputs.model_outputs]
         # The search and its best estimator, which predict the same.
-        assert sum("ens.error" in metrics for metrics in linked) == 2
+        assert sum("ens.accuracy" in metrics for metrics in linked) == 2
 
     @pytest.mark.usefixtures("canned_report")
     @pytest.mark.parametrize("n_requests", [1, 3, 5])

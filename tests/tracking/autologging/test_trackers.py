@@ -88,26 +88,26 @@ class TestDestinations:
         fit_with(tracker)
         classifier().fit(X, y)
         fit_with(tracker, other)
-        assert {name for name in tracker.scalars if name.endswith(".error")} == {
-            "ens.error",
-            "ens_2.error",
-            "ens_3.error",
+        assert {name for name in tracker.scalars if name.endswith(".accuracy")} == {
+            "ens.accuracy",
+            "ens_2.accuracy",
+            "ens_3.accuracy",
         }
-        assert {name for name in other.scalars if name.endswith(".error")} == {"ens.error"}
+        assert {name for name in other.scalars if name.endswith(".accuracy")} == {"ens.accuracy"}
 
     def test_exclusive_keeps_out_of_the_users_run_only(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         tracker = Recorder()
         with mlflow.start_run():
             fit_with("mlflow", tracker, exclusive=True)
         assert not has_report(only_run(embedded, experiment))
-        assert "ens.error" in tracker.scalars
+        assert "ens.accuracy" in tracker.scalars
 
     def test_switching_off_ends_them(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         tracker = Recorder()
         fit_with(tracker)
         autolog(disable=True)
         classifier().fit(X, y)
-        assert "ens_2.error" not in tracker.scalars
+        assert "ens_2.accuracy" not in tracker.scalars
 
 
 class TestFailures:
@@ -118,7 +118,7 @@ class TestFailures:
         model = fit_with(Failing(), "mlflow", tracker)
         assert len(model.estimators_) == 25
         assert has_report(only_run(embedded, experiment))
-        assert "ens.error" in tracker.scalars
+        assert "ens.accuracy" in tracker.scalars
         (warning,) = messages(log, logging.WARNING)
         assert "was not logged: the tracker Failing raised ZeroDivisionError: of the tracker's own" in warning
         classifier().fit(X, y)
@@ -129,7 +129,7 @@ class TestFailures:
         with tracking_to(DOWN):
             fit_with("mlflow", tracker)
             classifier().fit(X, y)
-        assert {"ens.error", "ens_2.error"} <= set(tracker.scalars)
+        assert {"ens.accuracy", "ens_2.accuracy"} <= set(tracker.scalars)
         (warning,) = messages(log, logging.WARNING)
         assert "cannot be reached" in warning
         assert "Fits of the next 60 seconds get no report there." in warning
@@ -143,7 +143,7 @@ class TestFailures:
         monkeypatch.setattr("ens_plugin.tracking.autologging._tracking_uri", refuse)
         tracker = Recorder()
         fit_with(tracker)
-        assert "ens.error" in tracker.scalars
+        assert "ens.accuracy" in tracker.scalars
         assert messages(log, logging.WARNING) == []
 
     @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ class TestLibraries:
         with wandb.init() as run:
             classifier().fit(X, y)
             classifier().fit(X, y)
-            assert {"ens/error", "ens_2/error"} <= set(run.summary.keys())
+            assert {"ens/accuracy", "ens_2/accuracy"} <= set(run.summary.keys())
             assert wandb.run is run
         assert wait_until_sent(60)
         assert random.getstate() == state
@@ -203,7 +203,7 @@ class TestLibraries:
         tracker = Recorder()
         fit_with("wandb", tracker)
         classifier().fit(X, y)
-        assert {"ens.error", "ens_2.error"} <= set(tracker.scalars)
+        assert {"ens.accuracy", "ens_2.accuracy"} <= set(tracker.scalars)
         (warning,) = messages(log, logging.WARNING)
         assert "Weights & Biases did not take the report: no route to host. Log in with `wandb login`" in warning
         assert "Fits of the next 60 seconds get no report there." in warning

@@ -245,5 +245,5 @@ def test_no_run_is_left_running(name: str, ended: dict[str, tuple[str, str]]) ->
     assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.status == status, errors
-    assert ("ens.error" in run.data.metrics) == (status == "FINISHED")
+    assert ("ens.accuracy" in run.data.metrics) == (status == "FINISHED")
     assert said in errors

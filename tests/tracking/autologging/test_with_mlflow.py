@@ -57,8 +57,8 @@ class TestTogetherWithMlflow:
         }
         model = models["best_estimator" if kind == "search" else "model"]
         linked = linked_metrics(embedded, model.model_id)
-        assert len(linked["ens.error"]) == 1
-        assert "ens/error" not in linked
+        assert len(linked["ens.accuracy"]) == 1
+        assert "ens/accuracy" not in linked
         rows = X.astype(np.float32) if kind == "xgboost.train" else X
         assert model.tags["ens.data_digest"] == data_digest(rows, y)
 
@@ -135,7 +135,7 @@ class TestTrouble:
         (run,) = top_runs(embedded, experiment)
         assert messages(log, logging.WARNING) == []
         assert run.data.metrics["ens.n_members"] == len(forest.estimators_)
-        assert 0.0 < run.data.metrics["ens.error"] < 0.5
+        assert 0.5 < run.data.metrics["ens.accuracy"] < 1.0
 
     def test_rows_that_no_report_can_be_made_of(
         self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture

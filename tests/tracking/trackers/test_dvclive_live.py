@@ -25,8 +25,8 @@ def _no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(folder: Path, report: EnsembleReport, prefix: str = "ens") -> None:
-    points = json.loads((folder / "plots" / "custom" / prefix / "error.json").read_text())
-    for name in ("error", "error_lower", "error_upper"):
+    points = json.loads((folder / "plots" / "custom" / prefix / "accuracy.json").read_text())
+    for name in ("accuracy", "accuracy_lower", "accuracy_upper"):
         logged = [(point["size"], point[name]) for point in points]
         expected = [point for point in curve_points(report, prefix) if point.key == f"{prefix}/{name}"]
         assert logged == [(point.step, point.value) for point in expected]
@@ -59,7 +59,7 @@ def test_a_directory_of_its_own_holds_the_report_and_the_users_stays(report: Ens
     listed = (tmp_path / "dvc.yaml").read_text()
     for path in (
         "dvclive/plots/custom/own.json",
-        "dvclive-ens/plots/custom/ens/error.json",
+        "dvclive-ens/plots/custom/ens/accuracy.json",
         "dvclive-ens/plots/images",
     ):
         assert path in listed
@@ -72,7 +72,7 @@ def test_dvc_itself_reads_the_metrics_and_the_plot(report: EnsembleReport) -> No
     assert metrics["data"]["ens"]["recommended_size"] == report.recommended_size
     definitions = json.dumps(shown_by_dvc("plots"), default=str)
     assert '"x": "size"' in definitions
-    assert '"y": ["error", "error_lower", "error_upper"]' in definitions
+    assert '"y": ["accuracy", "accuracy_lower", "accuracy_upper"]' in definitions
 
 
 def test_a_given_live_keeps_its_step_and_takes_a_report_again(report: EnsembleReport, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_two_prefixes_share_a_live(report: EnsembleReport, tmp_path: Path) -> No
         log_report(report, tracker=live, prefix="forest.a")
     check(tmp_path / "training", report)
     check(tmp_path / "training", report, "forest.a")
-    assert "forest.a/error.json" in (tmp_path / "dvc.yaml").read_text()
+    assert "forest.a/accuracy.json" in (tmp_path / "dvc.yaml").read_text()
 
 
 def test_a_directory_that_cannot_be_written_is_a_tracking_error(report: EnsembleReport, tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ def test_only_finite_numbers_reach_a_tracker() -> None:
     report = replace(REPORT, error_curve=replace(curve, lower=lower, upper=upper))
     tracker = Recorder()
     log_report(report, tracker=tracker)
-    assert set(tracker.curve) == {"ens/error"}
+    assert set(tracker.curve) == {"ens/accuracy"}
     assert all(map(math.isfinite, tracker.scalars.values()))
-    assert "ens.error_lower" not in tracker.scalars
+    assert "ens.accuracy_lower" not in tracker.scalars
 
 
 def test_an_exception_of_a_tracker_of_ones_own_is_raised_as_it_is() -> None:

@@ -33,7 +33,7 @@ def events(folder: Path) -> Any:
 def check(folder: Path, report: EnsembleReport, prefix: str = "ens") -> Any:
     """The scalars, images, text and files of a report are in a log directory; TensorBoard keeps 32 bits."""
     found = events(folder)
-    for name in ("error", "error_lower", "error_upper"):
+    for name in ("accuracy", "accuracy_lower", "accuracy_upper"):
         logged = [(event.step, event.value) for event in found.Scalars(f"{prefix}/{name}")]
         points = [point for point in curve_points(report, prefix) if point.key == f"{prefix}/{name}"]
         assert logged == [(point.step, float(np.float32(point.value))) for point in points]
@@ -63,7 +63,7 @@ def test_a_directory_of_its_own_has_the_report_and_a_band_for_the_interval(
     layout = Layout.FromString(found.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0])
     (chart,) = layout.category[0].chart
     (band,) = chart.margin.series
-    assert (band.value, band.lower, band.upper) == ("ens/error", "ens/error_lower", "ens/error_upper")
+    assert (band.value, band.lower, band.upper) == ("ens/accuracy", "ens/accuracy_lower", "ens/accuracy_upper")
 
 
 def test_a_given_writer_stays_open_and_keeps_its_layout(report: EnsembleReport, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_files_are_not_copied_to_a_remote_directory_and_a_warning_says_so(
         with pytest.warns(EnsPluginWarning, match="no local folder") as caught:
             log_report(report, tracker=writer)
     assert len([found for found in caught if found.category is EnsPluginWarning]) == 3
-    assert "ens/error" in events(tmp_path / "local").Tags()["scalars"]
+    assert "ens/accuracy" in events(tmp_path / "local").Tags()["scalars"]
     assert not (tmp_path / "s3:").exists()
 
 

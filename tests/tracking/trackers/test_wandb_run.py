@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ens_plugin import EnsembleReport, log_report
@@ -38,7 +35,7 @@ def test_a_run_of_its_own_is_finished_and_holds_the_report(report: EnsembleRepor
     assert run.files.parent.name.endswith(run_id)
     assert run.exit_code == 0
 
-    for name in ("ens/error", "ens/error_lower", "ens/error_upper"):
+    for name in ("ens/accuracy", "ens/accuracy_lower", "ens/accuracy_upper"):
         assert run.metrics[name].step_metric == "ens/size"
         logged = [(row[name], row["ens/size"]) for row in run.history if name in row]
         assert logged == [(point.value, point.step) for point in curve_points(report, "ens") if point.key == name]
@@ -72,9 +69,9 @@ def test_the_active_run_is_used_and_stays_open(report: EnsembleReport, tmp_path:
         log_report(report, tracker=active, prefix="ens_2")
     run = only_run(tmp_path)
     assert run.summary["mine"] == 1
-    assert run.summary["ens/error"] == run.summary["ens_2/error"] == report.error
+    assert run.summary["ens/accuracy"] == run.summary["ens_2/accuracy"] == report.accuracy
     n_sizes = len({point.step for point in curve_points(report, "ens")})
-    assert sum("ens/error" in row for row in run.history) == n_sizes
+    assert sum("ens/accuracy" in row for row in run.history) == n_sizes
 
 
 def test_a_given_run_is_used_rather_than_the_active_one(report: EnsembleReport) -> None:
@@ -114,16 +111,3 @@ def test_a_server_that_is_down_is_noticed_within_seconds(
     monkeypatch.setattr(wandb, "init", lambda: pytest.fail("the server was taken to be up"))
     with pytest.raises(TrackingError, match=r"at http://127\.0\.0\.1:9 cannot be reached .*WANDB_MODE=offline"):
         log_report(report, tracker="wandb")
-
-
-def test_the_summary_has_no_value_of_the_largest_size(report: EnsembleReport, tmp_path: Path) -> None:
-    """As where the curve ends below the current size: the last value of the curve is another size's."""
-    curve = replace(
-        report.error_curve, sizes=np.array([5, 7, 9]), error=np.array([0.3, 0.2, 0.1]), lower=np.full(3, 0.05),
-        upper=np.full(3, 0.4), asymptote=math.nan,
-    )  # fmt: skip
-    log_report(replace(report, error_curve=curve), tracker="wandb")
-    run = only_run(tmp_path)
-    assert [row["ens/error"] for row in run.history if "ens/error" in row] == [0.3, 0.2, 0.1]
-    assert {"ens/error", "ens/error_lower", "ens/error_upper"}.isdisjoint(run.summary)
-    assert "ens/n_members" in run.summary
