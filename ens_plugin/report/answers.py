@@ -49,8 +49,6 @@ __all__ = [
 ]
 
 DOUBTED = "Do not use these figures."
-# Times the recommended size, from which on a smaller ensemble is worth the work of cutting.
-WORTH_CUTTING = 2.0
 # Times the current size, beyond which a recommended one is shown with a size between, which can be afforded.
 FAR_ABOVE = 5.0
 # A change of fewer labels than this share is shown as none.
@@ -99,7 +97,7 @@ def _more(report: ReportContent) -> str:
     # Votes tie at an even size, and a smaller odd one can be enough where it is not.
     if not report.is_enough and (found.size is None or found.size > now):
         return _yes(report)
-    if found.size is not None and (WORTH_CUTTING * found.size <= now or (found.size < now and not report.is_enough)):
+    if report.can_be_cut and found.size is not None:
         return _fewer(report, found.size)
     return f"No. With more, {_change(report)}."
 
@@ -127,13 +125,17 @@ def _yes(report: ReportContent) -> str:
     if size is None or size > FAR_ABOVE * now:
         return _far_more(report)
     here, there = gain_texts(report, now, size)
-    if found.criterion == "probability":
+    if found.criterion == "probability" and _is_accuracy_enough(report):
         better = f"{100.0 * (found.loss - found.loss_at(size)) / (found.limit + found.loss):.1f} %"
         stays = f"{here} are right as now" if here == there else f"{there} are right instead of {here}"
-        return f"Yes, {size}: the probabilities get better (Brier score {better} lower), and {stays}."
+        return f"Yes, {size} in total: the probabilities get better (Brier score {better} lower), and {stays}."
     if found.criterion == "agreement":
-        return f"Yes, {size}: {_changed_labels(found)}, and {100.0 * found.tolerance:.2g} % may."
-    return f"Yes, {size}: {_gives(report, there)} instead of {here}{_also_changed(report)}."
+        return f"Yes, {size} in total: {_changed_labels(found)}, and {100.0 * found.tolerance:.2g} % may."
+    return f"Yes, {size} in total: {_gives(report, there)} instead of {here}{_also_changed(report)}."
+
+
+def _is_accuracy_enough(report: ReportContent) -> bool:
+    return all(each.is_enough for each in report.criteria if each.criterion == "error" and each.is_required)
 
 
 def _gives(report: ReportContent, value: str) -> str:
@@ -162,7 +164,7 @@ def _far_more(report: ReportContent) -> str:
     sizes = [
         size for size in dict.fromkeys((now, round(math.sqrt(now * last)), last)) if report.error_curve.reaches(size)
     ]
-    needed = f"more than {last}" if found.size is None else f"{last}"
+    needed = f"more than {last}" if found.size is None else f"{last} in total"
     values = [measure_text(report, report.error_curve.at(size)) for size in sizes]
     given = ", ".join(f"{_give(size)} {value}" for size, value in zip(sizes, values, strict=True))
     limit = measure_text(report, report.error_curve.asymptote)
@@ -177,7 +179,10 @@ def _give(size: int) -> str:
 
 def _fewer(report: ReportContent, size: int) -> str:
     here, there = gain_texts(report, report.n_members, size)
-    given = f"{_give(size)} {there} as well" if here == there else f"{_give(size)} {there} instead of {here}"
+    kept = there if report.error_curve.metric in SHARES else _gives(report, there)
+    verb = "is" if size == 1 else "are"
+    start = f"{size} {verb}" if report.is_squared else _give(size)
+    given = f"{start} {kept} as well" if here == there else f"{start} {kept} instead of {here}"
     saved = 100.0 * (1.0 - size / report.n_members)
     verb = "saves" if size == 1 else "save"
     return f"No, fewer: {given} and {verb} {saved:.0f} % of size and time: truncate(model, {size})."
@@ -195,7 +200,7 @@ def _quality(report: ReportContent) -> str:
         verb = " is no worse" if base <= report.error else ""
         return found if math.isnan(base) else f"{found} Always the commonest label{verb}: {measure_text(report, base)}."
     if report.is_squared:
-        found = f"Off by {value} as a rule ({interval})"
+        found = f"Off by {value} as a rule (RMSE, {interval})"
         if math.isnan(base) or base <= 0.0:
             return f"{found}."
         verb = " is no worse" if base <= report.error else ""

@@ -463,6 +463,8 @@ class ErrorCurve:
         return plot_error_curve(self, label=label, ax=ax)
 
 
+# Times the recommended size, from which on a smaller ensemble is worth the work of cutting.
+WORTH_CUTTING = 2.0
 # What a recommended size has to be enough for.
 Criterion = Literal["error", "probability", "agreement", "metric"]
 
@@ -778,6 +780,14 @@ class ReportContent:
         """Return whether the current size is enough: its estimated loss is within the tolerance in every respect."""
         found = [each for each in self.criteria if each.is_required] or [self.recommendation]
         return all(each.is_enough for each in found)
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Return whether the recommended size is worth cutting to: half of the members or fewer."""
+        size = self.recommendation.size
+        return size is not None and (
+            WORTH_CUTTING * size <= self.n_members or (size < self.n_members and not self.is_enough)
+        )
 
     @property
     def size_name(self) -> str:

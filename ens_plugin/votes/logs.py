@@ -23,7 +23,7 @@ Row = tuple[Any, Any, Any]
 COLUMNS = ["question", "answer", "truth"]
 KNOWN = (
     "Logs of inspect-ai (.eval and .json), samples of lm-evaluation-harness (.jsonl, by --log_samples) and details of "
-    "lighteval (.parquet) are known. Of a table, name the columns: ens-plugin votes FILE --question NAME --answer NAME, "
+    "lighteval (.parquet) are known. Of a table, name the columns: ens-plugin votes FILE --question Q --answer A, "
     "or analyze_votes(table) where they are question and answer."
 )
 # A sign follows no letter and no number, as in 3-5 or in a date; commas are those of thousands.

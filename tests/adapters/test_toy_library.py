@@ -89,7 +89,7 @@ def test_autolog(
     finally:
         autolog(disable=True)
     assert ToyForest.fit is original
-    assert store.get_run(run.info.run_id).data.metrics["ens.rmse"] == ens_plugin.analyze(model, X, Y).error
+    assert store.get_run(run.info.run_id).data.metrics["ens.rmse"] == ens_plugin.analyze(model, X, Y).rmse
 
 
 def test_autolog_of_a_program_that_defines_its_own_library(store: mlflow.MlflowClient) -> None:
@@ -209,7 +209,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         main(["recommend", str(tmp_path / "toy.joblib"), "--data", str(tmp_path / "rows.csv"), "--target", "y"])
     assert end.value.code == 0
     size = ens_plugin.analyze(CASE.model, X, Y).recommended_size
-    assert capsys.readouterr().out.startswith(f"More trees? Yes, {size}: ")
+    assert capsys.readouterr().out.startswith(f"More trees? Yes, {size} in total: ")
 
 
 class WithOwnFiles(ToyAdapter):

@@ -156,4 +156,4 @@ def test_the_root_of_a_squared_error_stands_beside_it(run: Any) -> None:
     assert found["rmse"] == pytest.approx(found["error"] ** 0.5)
     for verb, *style in (("analyze", "--details"), ("recommend",), ("analyze", "--format", "markdown")):
         _, out, _ = run(verb, *question, *style)
-        assert f"RMSE), in the target's unit: {found['rmse']:#.4g} (95 % interval" in " ".join(out.split())
+        assert f"Off by {found['rmse']:#.3g} as a rule" in " ".join(out.split())

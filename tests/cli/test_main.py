@@ -181,7 +181,7 @@ def test_recommend_answers_yes_and_no_by_its_exit_code(run: Run) -> None:
     assert " ".join(yes.out.split()) == " ".join(
         f"{each.question} {each.text}" for each in three_answers(cancer_report())
     )
-    assert yes.out.startswith(f"More trees? Yes, {cancer_report().recommended_size}: ")
+    assert yes.out.startswith(f"More trees? Yes, {cancer_report().recommended_size} in total: ")
     no = run("recommend", *CANCER, "--tolerance", "0.0001", "--max-size", "101")
     assert no.code == 1
     assert no.out.startswith("More trees? Yes, more than 101: ")
@@ -397,7 +397,7 @@ def test_demo_trains_nothing_if_the_server_is_down(run: Run, monkeypatch: pytest
 def test_metric_by_name(run: Run) -> None:
     outcome = run("recommend", *CANCER, "--metric", "roc_auc", "--tolerance", "0.01")
     assert outcome.code == 0
-    assert outcome.out.startswith("More trees? No, fewer: 9 give 0.987 instead of 0.993 ")
+    assert outcome.out.startswith("More trees? No, fewer: 9 give roc_auc 0.987 instead of 0.993 ")
     assert "How good?   roc_auc 0.993 on new rows" in outcome.out
     outcome = run("analyze", *CANCER, "--metric", "roc_auk")
     assert outcome.code == 2

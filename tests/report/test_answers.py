@@ -65,32 +65,36 @@ def sized(found: SizeRecommendation, n_members: int, **changes: Any) -> Ensemble
             "No, fewer: 119 give 95.9 % as well and save 76 % of size and time: truncate(model, 119).",
         ),
         (REPORTS["perfect"], "No, fewer: 1 gives 100.0 % as well and saves 96 % of size and time: truncate(model, 1)."),
-        (sized(ERROR, 10), "Yes, 29: 95.7 % right instead of 95.4 %; 2.4 % of the labels would change."),
+        (sized(ERROR, 10), "Yes, 29 in total: 95.7 % right instead of 95.4 %; 2.4 % of the labels would change."),
         (
             sized(PROBABILITY, 30),
-            "Yes, 119: the probabilities get better (Brier score 4.1 % lower), and 95.9 % are right instead of 95.7 %.",
+            "Yes, 119 in total: the probabilities get better (Brier score 4.1 % lower), and 95.9 % are right "
+            "instead of 95.7 %.",
         ),
         (
             sized(PROBABILITY, 90),
-            "Yes, 119: the probabilities get better (Brier score 0.5 % lower), and 95.9 % are right as now.",
+            "Yes, 119 in total: the probabilities get better (Brier score 0.5 % lower), and 95.9 % are right as now.",
         ),
-        (sized(ERROR, 3), "Yes, 29: 3 give 94.1 %, 9 give 95.3 %, 29 give 95.7 %; none gives over 95.9 %."),
-        (sized(ERROR, 1), "Yes, 29: 1 gives 91.7 %, 5 give 94.8 %, 29 give 95.7 %; none gives over 95.9 %."),
+        (sized(ERROR, 3), "Yes, 29 in total: 3 give 94.1 %, 9 give 95.3 %, 29 give 95.7 %; none gives over 95.9 %."),
+        (sized(ERROR, 1), "Yes, 29 in total: 1 gives 91.7 %, 5 give 94.8 %, 29 give 95.7 %; none gives over 95.9 %."),
         (
             REPORTS["capped"],
             "Yes, more than 20001: 100 give 65.6 %, 1414 give 66.3 %, 20001 give 66.5 %; none gives over 66.5 %.",
         ),
-        (sized(LABELS, 40), "Yes, 59: 1.2 % of the labels would change with more, and 1 % may."),
+        (sized(LABELS, 40), "Yes, 59 in total: 1.2 % of the labels would change with more, and 1 % may."),
         (
             sized(LABELS, 200),
             "No, fewer: 59 give 95.8 % instead of 95.9 % and save 70 % of size and time: truncate(model, 59).",
         ),
-        (REGRESSION, "Yes, 131: off by 56.1 instead of 56.2."),
+        (REGRESSION, "Yes, 131 in total: off by 56.1 instead of 56.2."),
         (
             replace(REGRESSION, n_members=20),
-            "Yes, 131: 20 give 57.7, 51 give 56.6, 131 give 56.1; infinitely many give 55.9.",
+            "Yes, 131 in total: 20 give 57.7, 51 give 56.6, 131 give 56.1; infinitely many give 55.9.",
         ),
-        (SCORE, "No, fewer: 31 give 0.952 instead of 0.956 and save 84 % of size and time: truncate(model, 31)."),
+        (
+            SCORE,
+            "No, fewer: 31 give roc_auc 0.952 instead of 0.956 and save 84 % of size and time: truncate(model, 31).",
+        ),
         (replace(CLASSIFICATION, n_rows=29), "That cannot be told: 29 rows are too few."),
     ],
 )  # fmt: skip
@@ -106,15 +110,17 @@ def of_values(n_members: int) -> EnsembleReport:
 
 def test_more_members_bring_values_nearer_or_not() -> None:
     assert more(of_values(140)) == "No. With more, it would be off by 55.9 instead of 56.1."
-    assert more(of_values(15_000)).startswith("No, fewer: 131 give 56.1 instead of 55.9 and save 99 % of size and time")
+    assert more(of_values(15_000)).startswith(
+        "No, fewer: 131 are off by 56.1 instead of 55.9 and save 99 % of size and time"
+    )
 
 
 def test_a_metric_has_its_own_name() -> None:
     few = replace(SCORE, n_members=31, recommendation=replace(SCORE.recommendation, loss=0.0049), criteria=())
     assert more(few) == "No. With more, roc_auc would be 0.957 instead of 0.952."
     fewer = replace(SCORE, n_members=10, recommendation=replace(SCORE.recommendation, loss=0.015), criteria=())
-    assert more(fewer) == "Yes, 31: roc_auc 0.952 instead of 0.942."
-    assert more(replace(few, n_members=20_001)).startswith("No, fewer: 31 give 0.952 instead of 0.957")
+    assert more(fewer) == "Yes, 31 in total: roc_auc 0.952 instead of 0.942."
+    assert more(replace(few, n_members=20_001)).startswith("No, fewer: 31 give roc_auc 0.952 instead of 0.957")
     assert answers(SCORE)["How good?"] == "roc_auc 0.956 on new rows (0.936 to 0.976)."
 
 
@@ -125,7 +131,7 @@ def test_a_size_is_enough_only_where_it_is_in_every_respect() -> None:
     ]
     assert [found.is_enough for found in both] == [True, False]
     report = replace(sized(ERROR, 60), criteria=tuple(both), recommendation=both[1])
-    assert more(report).startswith("Yes, 119: the probabilities get better")
+    assert more(report).startswith("Yes, 119 in total: the probabilities get better")
 
 
 def test_accuracy_that_falls_with_the_size_has_no_highest_value_at_infinity() -> None:
@@ -133,7 +139,7 @@ def test_accuracy_that_falls_with_the_size_has_no_highest_value_at_infinity() ->
     by_labels = replace(rising.criteria[0], is_required=True)
     report = replace(rising, recommendation=by_labels, criteria=(by_labels,))
     assert more(report) == (
-        "Yes, 8507: 51 give 46.9 %, 659 give 45.9 %, 8507 give 45.9 %; infinitely many give 45.8 %."
+        "Yes, 8507 in total: 51 give 46.9 %, 659 give 45.9 %, 8507 give 45.9 %; infinitely many give 45.8 %."
     )
     enough = replace(rising, recommendation=rising.criteria[1], criteria=())
     assert "fewer: 1 gives 49.4 % instead of 46.9 %" in more(enough)
@@ -187,9 +193,11 @@ def test_accuracy_stands_beside_that_of_the_commonest_label() -> None:
 
 
 def test_the_root_of_a_squared_error_stands_beside_that_of_the_mean() -> None:
-    assert answers(REGRESSION)["How good?"] == ("Off by 56.2 as a rule (52.4 to 59.8); always the mean: 77.0; R2 0.47.")
+    assert answers(REGRESSION)["How good?"] == (
+        "Off by 56.2 as a rule (RMSE, 52.4 to 59.8); always the mean: 77.0; R2 0.47."
+    )
     constant = replace(REGRESSION, basis=replace(REGRESSION.basis, baseline_error=0.0))
-    assert answers(constant)["How good?"] == "Off by 56.2 as a rule (52.4 to 59.8)."
+    assert answers(constant)["How good?"] == "Off by 56.2 as a rule (RMSE, 52.4 to 59.8)."
 
 
 def test_the_accuracy_is_that_of_errors_of_labels_alone() -> None:
@@ -332,7 +340,7 @@ def test_answers_in_markdown_are_lines_without_markup(name: str) -> None:
 
 
 def test_headline_is_the_first_answer() -> None:
-    assert headline(REGRESSION) == "More trees? Yes, 131: off by 56.1 instead of 56.2."
+    assert headline(REGRESSION) == "More trees? Yes, 131 in total: off by 56.1 instead of 56.2."
 
 
 @pytest.mark.parametrize(

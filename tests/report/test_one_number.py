@@ -145,7 +145,7 @@ def test_every_surface_has_the_three_answers_in_the_same_words(name: str) -> Non
 def test_how_good_has_the_value_and_the_interval(name: str) -> None:
     (_, quality, _), wanted = three_answers(report_of(name)), shown(name)
     assert f"{wanted.here} " in quality.text.replace("RMSE ", "")
-    assert f"({wanted.interval})" in quality.text
+    assert f"{wanted.interval})" in quality.text
 
 
 @FEW

@@ -317,7 +317,7 @@ def test_curve_reaches_sizes_up_to_where_it_ends() -> None:
     ending, whole = without_limit().error_curve, REPORTS["classification"].error_curve
     assert ending.reaches(20_001)
     assert not ending.reaches(20_002)
-    with pytest.raises(InputError, match="largest size"):
+    with pytest.raises(InputError, match="where this curve ends"):
         ending.at(math.inf)
     assert whole.reaches(math.inf)
     assert not whole.reaches(0)
