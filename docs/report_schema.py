@@ -17,7 +17,7 @@ NUMBER = {"$ref": "#/$defs/number"}
 PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, bool: {"type": "boolean"}, float: NUMBER}
 # Written only where they hold something.
 SELDOM = {
-    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "proof", "zeros",
+    "metric_basis", "of_metric", "outputs", "positive_label", "proof", "zeros",
     "costs",
 }  # fmt: skip
 

@@ -57,26 +57,18 @@ axes = by_auc.plot()
 # Average precision looks at the rare label alone.  It improves for longer:
 
 by_precision = ens_plugin.analyze(forest, X, y, metric="average_precision")
-reports = {"error": report, "roc_auc": by_auc, "average_precision": by_precision}
+reports = {"default": report, "roc_auc": by_auc, "average_precision": by_precision}
 for name, found in reports.items():
-    size, interval = found.recommended_size, found.recommendation.interval
-    print(
-        f"{name:18}  {size} trees, interval {interval}, by {found.recommendation.criterion}"
-    )
+    size, decided = found.recommended_size, found.recommendation.criterion
+    print(f"{name:18}  {size} trees, by {decided}")
 
 # %%
-# The first of these sizes is that of the plain report.  It is chosen by the probabilities (the Brier score), not by the
-# number of wrong labels, because that works for rare labels too.  :doc:`/how-to/size` has the choices.
-#
-# The intervals of the metrics are wide, because few rows have the rare label.  The estimate is the best guess, and the
-# upper end of its interval is safe.  By the Brier score the upper end is below 200, and the forest can be cut to it.
-# By the AUC and the average precision the upper end is above 200: keep all trees, or train a forest of that size.
-# (``ens_plugin.grow`` trains the estimate, not the upper end.)
+# The first of these sizes is that of the plain report, for accuracy and probabilities both, which works for rare
+# labels too.  :doc:`/how-to/size` has the choices.  Each size is a promise, and those of the metrics are large because
+# few rows have the rare label.  The forest can be cut to the first:
 
-for found in (report, by_auc):
-    low, upper = found.recommendation.interval
-    small = ens_plugin.truncate(forest, min(upper, 200))
-    print(f"{found.recommendation.criterion}: {len(small.estimators_)} trees")
+small = ens_plugin.truncate(forest, min(report.recommended_size, 200))
+print(f"{len(small.estimators_)} trees")
 
 # %%
 # A cost of your own

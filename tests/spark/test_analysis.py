@@ -66,7 +66,7 @@ def test_margins_in_cells_stay_within_the_stated_bound(session: Any, name: str) 
     for part in ("error", "lower", "upper"):
         found, exact = (getattr(one.error_curve, part) for one in (report, local))
         np.testing.assert_allclose(found, exact, rtol=0, atol=BINNED)
-    np.testing.assert_allclose(report.recommendation.values, local.recommendation.values, rtol=0, atol=BINNED)
+    np.testing.assert_allclose(report.recommendation.losses, local.recommendation.losses, rtol=0, atol=BINNED)
     assert report.bias_variance.member_error == pytest.approx(local.bias_variance.member_error, abs=ROUNDING)
     # The labels of the infinite ensemble, from which members differ, are those of the fitted distribution.
     assert report.bias_variance.member_variance == pytest.approx(local.bias_variance.member_variance, abs=BINNED)

@@ -282,7 +282,7 @@ class TestFunctionsOfOtherMeaning:
         forest, X, y = FORESTS["two"]
         report = analyze(forest, X, y, metric=make_scorer(accuracy_score, normalize=False))
         assert 0.8 * y.size < report.error <= y.size
-        assert not report.recommendation.is_absolute
+        assert report.recommendation.tolerance == pytest.approx(0.01 * report.error_curve.asymptote)
 
     def test_a_users_function_of_the_same_name_keeps_its_values(self) -> None:
         def accuracy_score(truth: Any, labels: Any) -> float:
