@@ -73,7 +73,7 @@ def autolog_claims(n_rows: int, n_trees: int, options: Options) -> list[Claim]:
 
 
 def _reported_runs() -> list[Any]:
-    return list(mlflow.search_runs(filter_string="metrics.ens.error >= 0", output_format="list"))
+    return list(mlflow.search_runs(filter_string="metrics.ens.n_members >= 0", output_format="list"))
 
 
 def surface_claims(n_rows: int, n_trees: int, options: Options) -> list[Claim]:

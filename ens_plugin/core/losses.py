@@ -47,7 +47,6 @@ __all__ = [
     "vote_variances",
 ]
 
-LARGEST_LOG = 700.0
 TINY = 1e-200
 
 

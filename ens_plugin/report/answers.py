@@ -37,17 +37,6 @@ from ens_plugin.report.text import (
     wrapped,
 )
 
-__all__ = [
-    "DOUBTED",
-    "Answer",
-    "answer_lines",
-    "headline",
-    "markdown_answers",
-    "markdown_summary",
-    "summarize",
-    "three_answers",
-]
-
 DOUBTED = "Do not use these figures."
 # Times the current size, beyond which a recommended one is shown with a size between, which can be afforded.
 FAR_ABOVE = 5.0

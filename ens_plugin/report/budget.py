@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["NO_LIMITS", "Budget", "CostLimits", "check_costs", "check_limits"]
-
 LINES = 12
 LONGEST_DOUBT = 150
 

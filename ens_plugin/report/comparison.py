@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Comparison", "ReportDifference", "compare"]
-
 DIFFERENCE_COLUMNS = ("difference", "difference_lower", "difference_upper")
 
 

@@ -25,16 +25,6 @@ from ens_plugin.report.svg import pictures
 if TYPE_CHECKING:
     from ens_plugin.report.comparison import Comparison
 
-__all__ = [
-    "comparison_card",
-    "render_page",
-    "report_card",
-    "report_values",
-    "write_document",
-    "write_page",
-]
-
-
 _LONGEST_TEXT = 1000
 _MOST_LABELS = 20
 
@@ -66,7 +56,6 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "has_matrix": has_matrix,
         "predictors": text.predictors(report),
         "outputs": text.output_rows(report),
-        "spread": text.spread_sentences(report),
         "loss": _shown(parts.loss, 40),
         "variance": text.variance_sentence(report),
         "bias": text.error_text(parts.bias, parts.loss),

@@ -34,7 +34,6 @@ from ens_plugin.report.size_curves import (
     curve_of_error,
     group_digits,
     measure_curve,
-    report_curve,
     shown_sizes,
     value_limits,
 )
@@ -51,28 +50,6 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Transform
 
     from ens_plugin.report.budget import Budget
-
-__all__ = [
-    "Inks",
-    "add_curves",
-    "axes_or_new",
-    "default_style",
-    "inks_of",
-    "label_in_percent",
-    "label_text",
-    "legend_label",
-    "limit_sizes",
-    "merge_legend",
-    "plot_agreement",
-    "plot_bias_variance",
-    "plot_budget",
-    "plot_error_curve",
-    "plot_reports",
-    "report_figures",
-    "scale_values",
-    "size_lines",
-    "write",
-]
 
 DARKEST_PAPER = 0.4  # luminance from which on a background is light
 
@@ -355,8 +332,6 @@ def _annotate(ax: Axes, line: Line2D, curve: SizeCurve, last: float) -> None:
         _add(ax.axhspan(*curve.tolerance, color=inks.good, alpha=0.10, linewidth=0, zorder=0.6, label="enough"))
     if curve.level_is_drawable:
         _draw_level(ax, curve, inks)
-    if curve.size_interval is not None and not math.isnan(curve.level):
-        _draw_size_interval(ax, curve.level, curve.size_interval, last, inks.good)
     # Each label has a row of its own above the axes, so that labels never overlap.
     for row, (size, value, text, is_recommended) in enumerate(curve.labelled_marks):
         colour, marker = (inks.good, "D") if is_recommended else (inks.ink, "o")
@@ -387,14 +362,6 @@ def _draw_level(ax: Axes, curve: SizeCurve, inks: Inks) -> None:
     text = "\n".join([*curve.level_name.split(), curve.level_text])
     at = ("axes fraction", "data")
     _add(write(ax, text, (1.0, curve.level), at, (5, 0), color=inks.muted, va=anchor))
-
-
-def _draw_size_interval(ax: Axes, level: float, interval: tuple[int, int | None], last: float, colour: str) -> None:
-    low, high = interval
-    ends = [low, last if high is None else high]
-    _add_line(ax, ends, [level, level], color=colour, linewidth=4, alpha=0.45, zorder=2)
-    if high is None:
-        _add_line(ax, [last], [level], marker=">", linestyle="", color=colour, markersize=7, clip_on=False, zorder=4)
 
 
 def _add_line(ax: Axes, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
@@ -535,8 +502,6 @@ def plot_reports(reports: Mapping[str, ReportContent], ax: Axes | None = None) -
     >>> ax.get_xlabel()
     'Ensemble size (trees)'
     """
-    if ax is None and len(reports) == 1:
-        return add_curves(axes_or_new(ax), [report_curve(name, report) for name, report in reports.items()])
     return add_curves(axes_or_new(ax), [measure_curve(name, report) for name, report in reports.items()])
 
 

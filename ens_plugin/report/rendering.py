@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render"]
-
 
 def render(template: str, /, **values: Any) -> str:
     """Return the template of a name with its values."""

@@ -35,32 +35,6 @@ if TYPE_CHECKING:
 
     from ens_plugin.report.budget import Budget
 
-__all__ = [
-    "FEWEST_ROWS",
-    "LONGEST_REPORT",
-    "OWN_LABEL",
-    "RARE",
-    "SQUARED",
-    "ZERO_ONE",
-    "BiasVariance",
-    "Costs",
-    "Criterion",
-    "EnsembleReport",
-    "ErrorCurve",
-    "EstimateBasis",
-    "LabelBasis",
-    "LabelErrors",
-    "LinearCost",
-    "MetricBasis",
-    "ReportContent",
-    "SizeRecommendation",
-    "ZeroProbabilities",
-    "brief",
-    "check_report",
-    "rarest_label",
-    "with_findings",
-]
-
 LONGEST_TEXT = 40
 
 

@@ -16,8 +16,6 @@ from ens_plugin.errors import InputError
 from ens_plugin.findings import finding
 from ens_plugin.report.result import EstimateBasis, ReportContent, check_report
 
-__all__ = ["indented_json", "report_from_dict", "report_to_dict"]
-
 Report = TypeVar("Report", bound=ReportContent)
 
 SCHEMA_VERSION = 1
@@ -32,7 +30,6 @@ _ADDED_LATER = {
     "label_errors",
     "metric_basis",
     "of_metric",
-    "is_absolute",
     "outputs",
     "positive_label",
     "proof",
@@ -41,7 +38,7 @@ _ADDED_LATER = {
 }
 # Fields that most reports lack, such as those on a metric or several outputs: written only where they hold something.
 _SELDOM = {
-    "metric_basis", "of_metric", "is_absolute", "outputs", "positive_label", "proof", "zeros",
+    "metric_basis", "of_metric", "outputs", "positive_label", "proof", "zeros",
     "costs",
 }  # fmt: skip
 # For comparisons in one process: a number for each row, and the rows of a proof.

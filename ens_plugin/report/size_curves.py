@@ -28,31 +28,6 @@ from ens_plugin.report.text import (
     quantity_label,
 )
 
-__all__ = [
-    "BLUE",
-    "FIRST_SHOWN",
-    "GREEN",
-    "GREY",
-    "INK",
-    "LARGEST_DRAWN",
-    "LONGEST_LABEL",
-    "ORANGE",
-    "PALETTE",
-    "Limits",
-    "Mark",
-    "SizeCurve",
-    "SizeTip",
-    "criterion_curve",
-    "curve_of_error",
-    "group_digits",
-    "measure_curve",
-    "report_curve",
-    "shown_sizes",
-    "size_tips",
-    "value_limits",
-    "whole_curve",
-]
-
 # From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
 BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
 # The property cycle of axes that are made here.
@@ -111,8 +86,6 @@ class SizeCurve:
         ``interval_at(size)`` are the lower and the upper end of the band.
     band_text : callable, optional
         ``band_text(size)`` are both in words.
-    size_interval : tuple of (int, int or None), optional
-        Interval of the recommended size.
     is_share : bool, default=False
         Whether values are labelled in percent.
     is_log : bool, default=False
@@ -144,7 +117,6 @@ class SizeCurve:
     level_text: str
     interval_at: Callable[[float], tuple[float, float]] | None = None
     band_text: Callable[[float], str] | None = None
-    size_interval: tuple[int, int | None] | None = None
     is_share: bool = False
     is_log: bool = False
     ceiling: float = math.inf

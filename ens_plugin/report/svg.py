@@ -35,8 +35,6 @@ from ens_plugin.report.text import common_noun
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["NARROW", "WIDE", "Frame", "curve_svg", "pictures"]
-
 # A dark theme sets the variables to other colours.
 TEXT, MUTED, GOOD, PAPER = (
     f"var(--ens-{name}, {colour})"
@@ -283,8 +281,6 @@ class _Drawing:
             self._draw_tolerance(curve)
         if curve.level_is_drawable:
             self._draw_level(curve)
-            if curve.size_interval is not None and plane.holds(curve.level):
-                self._draw_size_interval(curve.level, curve.size_interval)
         marks = sorted(curve.labelled_marks, key=lambda mark: mark.size)
         for mark, (row, x) in zip(marks, self._rows_of_marks(), strict=True):
             at, colour = float(plane.x(mark.size)), GOOD if mark.is_recommended else TEXT
@@ -339,13 +335,6 @@ class _Drawing:
         start = min(max(y - height / 2.0 + 0.35 * frame.font, plane.top + 0.7 * frame.font), plane.bottom - height)
         for row, text in enumerate(lines):
             self.labels.append(Label(plane.right + 7.0, start + row * frame.line, text, MUTED))
-
-    def _draw_size_interval(self, level: float, interval: tuple[int, int | None]) -> None:
-        plane, y = self.plane, float(self.plane.y(level))
-        ends = [float(plane.x(interval[0])), plane.right if interval[1] is None else float(plane.x(interval[1]))]
-        self._stroke(f"M{ends[0]:.1f} {y:.1f}H{ends[1]:.1f}", GOOD, 5.0, opacity=0.45)
-        if interval[1] is None:
-            self._fill(f"M{plane.right - 2.0:.1f} {y - 5.0:.1f}l7 5l-7 5Z", GOOD)
 
     def _mark_each(self) -> None:
         plane = self.plane

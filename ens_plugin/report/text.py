@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ens_plugin.core.validation import counted, printable
+from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import printable as printable
 from ens_plugin.findings import Finding
 from ens_plugin.report.result import (
     FEWEST_ROWS,
@@ -22,83 +23,6 @@ from ens_plugin.report.result import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "NOT_KNOWN",
-    "SHARES",
-    "WIDTH",
-    "CriterionRow",
-    "LabelRow",
-    "OutputRow",
-    "aggregation_words",
-    "aligned",
-    "axis_name",
-    "bag_words",
-    "bytes_text",
-    "common_noun",
-    "comparison_heads",
-    "comparison_rows",
-    "confusion_lines",
-    "criteria_markdown",
-    "criteria_rows",
-    "criterion_words",
-    "detail",
-    "error_lines",
-    "error_text",
-    "escaped_markdown",
-    "estimator_words",
-    "finite_words",
-    "first_doubt",
-    "first_rows",
-    "gain_texts",
-    "group_words",
-    "in_nouns",
-    "independence_words",
-    "interval_in_measure",
-    "interval_text",
-    "label_lines",
-    "label_markdown",
-    "label_notes",
-    "label_rows",
-    "label_words",
-    "level_text",
-    "loss_text",
-    "measure_interval_text",
-    "measure_name",
-    "measure_name_of",
-    "measure_of",
-    "measure_text",
-    "measured_text",
-    "member_noun",
-    "members_text",
-    "noun_of",
-    "number_text",
-    "origin_sentences",
-    "output_lines",
-    "output_markdown",
-    "output_rows",
-    "output_sentence",
-    "points_text",
-    "predictors",
-    "printable",
-    "quantity_label",
-    "reason_sentence",
-    "recommended_interval_text",
-    "recommended_text",
-    "seconds_text",
-    "short_names",
-    "size_interval_text",
-    "size_lines",
-    "size_text",
-    "spread_and_unit",
-    "spread_sentences",
-    "spread_text",
-    "table_row",
-    "tolerance_text",
-    "variance_sentence",
-    "with_code",
-    "wrapped",
-]
 
 NOT_KNOWN = "not estimated"
 

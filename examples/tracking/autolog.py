@@ -28,7 +28,7 @@ def main() -> None:
     assert run is not None
     metrics = run.data.metrics
     print(f"Best estimator of the search, in run {run.info.run_id}:")
-    print(f"out-of-bag error {metrics['ens.error']:.2%}, {metrics['ens.recommended_size']:.0f} trees are enough")
+    print(f"out-of-bag accuracy {metrics['ens.accuracy']:.2%}, {metrics['ens.recommended_size']:.0f} trees are enough")
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ def test_autolog_without_an_import_of_the_adapter(
             model = tiny_forest()
     finally:
         autolog(disable=True)
-    assert store.get_run(run.info.run_id).data.metrics["ens.accuracy"] == ens_plugin.analyze(model, X, Y).error
+    assert store.get_run(run.info.run_id).data.metrics["ens.rmse"] == ens_plugin.analyze(model, X, Y).rmse
 
 
 def test_autolog_warns_of_a_broken_one_and_lets_the_import_be(

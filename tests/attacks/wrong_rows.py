@@ -43,7 +43,6 @@ HALF_WIDTHS = 2.0
 VALID_SHARE = 0.25
 # Of warnings, only those that are about the rows or y count.
 OF_ROWS = (UNPROVED_TARGET, UNKNOWN_ROWS, UNCHECKED_ROWS, LIKE_TRAINING_ROWS)
-SENTENCES = tuple(found.sentence[:60] for found in OF_ROWS)
 
 
 @dataclass(frozen=True)
@@ -304,8 +303,7 @@ def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: Truth) -> tuple[s
     place = int(np.flatnonzero(curve.sizes == report.n_members)[0])
     error, half = float(curve.error[place]), float(curve.upper[place] - curve.lower[place]) / 2
     figures = f"error {error:.4g} +- {half:.3g}, truth {truth.error:.4g}, {report.bags}"
-    first_lines = " ".join(report.summary().partition("\n\n")[0].split())
-    if any(sentence in first_lines for sentence in SENTENCES):
+    if {each.code for each in report.findings} & {each.code for each in OF_ROWS}:
         return "warned", figures
     is_far = abs(error - truth.error) > HALF_WIDTHS * (half + truth.sd)
     return ("past" if is_far else "harmless"), figures

@@ -133,7 +133,7 @@ def test_a_logged_model_is_analysed_and_gets_its_scalars(
     assert (report.bags, report.aggregation, report.n_members) == ("proved", "mean_score", 40)
     assert "Logged to run " in err
     linked = linked_metrics(mlflow.MlflowClient(uri), info.model_id)
-    assert linked["ens.accuracy"] == [report.error_curve.at(40)]
+    assert linked["ens.accuracy"] == [1.0 - report.error_curve.at(40)]
     assert run("recommend", info.model_uri, *CANCER, "--tracking-uri", uri)[0] == 0
 
 

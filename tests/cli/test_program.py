@@ -32,14 +32,15 @@ def test_the_program_itself(workshop: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_demo_prints_one_table_and_logs_three_runs_to_the_embedded_database(tmp_path: Path) -> None:
+def test_demo_prints_three_answers_and_logs_three_runs_to_the_embedded_database(tmp_path: Path) -> None:
     outcome = program(tmp_path, "demo")
     assert (outcome.returncode, outcome.stderr) == (0, "")
     assert "mlflow ui --backend-store-uri sqlite:///mlflow.db" in outcome.stdout
     # The command to run has the path of its program.
     assert max(len(line) for line in outcome.stdout.splitlines() if not line.startswith("Run ")) <= 80
-    table = outcome.stdout.split("\n\n")[0]
-    assert [line.split("  ")[0] for line in table.splitlines()[2:]] == ["breast cancer", "digits", "diabetes"]
+    titles = [part.partition(":")[0] for part in outcome.stdout.split("\n\n")[:3]]
+    assert titles == ["Breast cancer", "Digits", "Diabetes"]
+    assert outcome.stdout.count("More trees?") == 3
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
         runs = database.execute("select name, status from runs order by start_time").fetchall()
         linked = database.execute("select distinct metric_name from logged_model_metrics").fetchall()

@@ -71,7 +71,7 @@ ens_plugin.autolog(log_artifacts=False, max_overhead=1e3)
 with mlflow.start_run() as run:
     {TRAINED.strip().replace(chr(10), chr(10) + "    ").replace("assert", "assert True or")}
 ens_plugin.autolog(disable=True)
-assert mlflow.get_run(run.info.run_id).data.metrics["ens.accuracy"] == ens_plugin.analyze(model, X, y).error
+assert mlflow.get_run(run.info.run_id).data.metrics["ens.accuracy"] == ens_plugin.analyze(model, X, y).accuracy
 print("logged")
 """
     assert run(python, "-c", code, cwd=tmp_path).endswith("logged\n")
@@ -87,7 +87,7 @@ pd.DataFrame(X, columns=list("abcde")).assign(y=y).to_csv("rows.csv", index=Fals
     output = run(
         python, "-m", "ens_plugin", "analyze", "model.joblib", "--data", "rows.csv", "--target", "y", cwd=tmp_path
     )
-    assert output.startswith("TreeBag: ")
+    assert output.startswith("TreeBag, ")
 
 
 @needs_pyspark

@@ -303,17 +303,6 @@ def test_the_axis_shows_the_values_among_which_sizes_are_chosen() -> None:
     assert limit < top < limit + 0.01
 
 
-def test_a_report_is_drawn_by_the_quantity_that_decided_on_axes_of_its_own() -> None:
-    names = {
-        "classification": "Brier score of the probabilities",
-        "large_classification": "Labels as with infinitely many (%)",
-        "capped": "Accuracy (%)", "regression": "RMSE", "score": "roc_auc",
-    }  # fmt: skip
-    for name, label in names.items():
-        assert REPORTS[name].plot().get_ylabel().splitlines()[0] == label
-    assert REPORTS["classification"].plot(new_axes()).get_ylabel().splitlines()[0] == "Accuracy (%)"
-
-
 @pytest.mark.slow
 def test_threads_that_draw_leave_the_users_style_alone() -> None:
     filters, settings = list(warnings.filters), dict(plt.rcParams)

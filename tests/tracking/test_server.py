@@ -35,7 +35,7 @@ def test_curve_points_arrive_once_however_often_they_are_logged(served: mlflow.M
     sizes = charted_sizes(REPORT).tolist()
     assert sorted(point.step for point in points) == sizes
     by_size = {point.step: point.value for point in points}
-    assert all(by_size[size] == pytest.approx(REPORT.error_curve.at(size), abs=1e-12) for size in sizes)
+    assert all(by_size[size] == pytest.approx(1.0 - REPORT.error_curve.at(size), abs=1e-12) for size in sizes)
     assert len(served.get_metric_history(run_id, "ens.accuracy")) == 1
     assert served.get_run(run_id).info.status == "FINISHED"
 

@@ -2,8 +2,8 @@
 The size by each criterion
 ==========================
 
-How many trees are enough depends on what the predictions are for.  Every report has the size by each criterion; where
-its interval is too wide, the report states the interval and no size.
+How many trees are enough depends on what the predictions are for.  Every report has the size in each respect: a promise
+(the dot), beside the interval of the size that is needed.
 """
 
 # %%

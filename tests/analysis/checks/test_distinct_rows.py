@@ -51,8 +51,8 @@ def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:
     assert "the members' outputs for 8 different rows of features among" in report.recommendation.reason
     assert report.warnings == ()
     size = report.recommended_size
-    assert (size is None) == (high is None or high > 4 * low)
-    assert size is None or low <= size <= (high or 20001)
+    assert size is not None
+    assert truth <= size <= (high or 20001)
     assert report.recommendation.losses.shape == report.recommendation.sizes.shape
     assert EnsembleReport.from_json(report.to_json()).to_json() == report.to_json()
 

@@ -67,7 +67,7 @@ class TestMetric:
         few = CustomEnsemble(outputs_of(forest, X)[:20, :100], None, aggregation="mean_proba")
         report = analyze(few, None, y[:100], metric=log_loss, data="holdout")
         assert report.error_curve.error[0] > report.error_curve.asymptote > 0
-        assert report.metrics()["algorithmic_sd"] == report.algorithmic_sd > 0
+        assert report.scalars()["algorithmic_sd"] == report.algorithmic_sd > 0
 
     @pytest.mark.fast_cases("nan", "a")
     @pytest.mark.parametrize("returned", [np.nan, np.inf, "a"])

@@ -115,7 +115,7 @@ def test_equal_outputs_are_one_draw_for_each_row() -> None:
     alone = mean.outputs["0"]
     low, high = alone.error_interval
     np.testing.assert_allclose(mean.error_interval, (low, high), rtol=0.03)
-    assert mean.recommended_size == alone.recommended_size
+    assert mean.recommended_size == pytest.approx(alone.recommended_size, rel=0.03)
     np.testing.assert_allclose(mean.algorithmic_sd, alone.algorithmic_sd, rtol=0.05)
     labels = np.stack([LABELS[:, 0]] * 2, axis=1)
     mean = ens_plugin.analyze(RandomForestClassifier(**FOREST).fit(X, labels), X, labels)
@@ -232,7 +232,7 @@ def test_summaries_have_a_table_of_the_outputs(tmp_path: Any) -> None:
     assert "Figures are of the mean over 3 outputs, where no output is named." in text
     assert "By output" in text
     assert max(map(len, text.splitlines())) <= 80
-    error = f"{100 * report.outputs['news'].error:.2f} %"
+    error = f"{100 * report.outputs['news'].accuracy:.1f} %"
     assert next(line for line in text.splitlines() if line.startswith("  news")).split("  ")[-1].strip().isdigit()
     assert error in next(line for line in text.splitlines() if line.startswith("  news"))
     markdown = markdown_summary(report)

@@ -37,7 +37,7 @@ class TestServer:
             run = only_run(served, experiment)
         assert has_report(run)
         file = served.download_artifacts(run.info.run_id, "ensemble/report.json", str(tmp_path))
-        assert EnsembleReport.from_json(Path(file).read_text()).error == run.data.metrics["ens.accuracy"]
+        assert EnsembleReport.from_json(Path(file).read_text()).accuracy == run.data.metrics["ens.accuracy"]
 
     @pytest.mark.usefixtures("canned_report")
     @pytest.mark.parametrize("ours_first", [True, False])

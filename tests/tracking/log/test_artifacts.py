@@ -19,7 +19,7 @@ FILES = {"report.json", "report.html", "curve.csv"}
 
 
 @pytest.mark.fast_cases("hostile")
-@pytest.mark.parametrize("name", ["path", "regression", "hostile"])
+@pytest.mark.parametrize("name", ["score", "regression", "hostile"])
 def test_every_kind_of_report_gives_all_files(name: str, tmp_path: Path) -> None:
     report = next(report for key, report in all_reports().items() if name in key)
     render_artifacts(report, tmp_path)

@@ -92,7 +92,7 @@ def test_a_new_run_has_scalars_curve_artifacts_and_description(embedded: mlflow.
 def test_scalars_can_be_filtered_without_backticks(embedded: mlflow.MlflowClient) -> None:
     run_id = log_report(REPORT)
     experiment = embedded.get_run(run_id).info.experiment_id
-    assert embedded.search_runs([experiment], f"metrics.ens.accuracy < {REPORT.error + 1e-9}")
+    assert embedded.search_runs([experiment], f"metrics.ens.accuracy < {REPORT.accuracy + 1e-9}")
     assert not embedded.search_runs([experiment], "metrics.ens.accuracy > 2e9")
 
 
