@@ -427,7 +427,7 @@ def log_report(
     ens/labels.csv
     ens/report.html
     ens/report.json
-    ens/error ens/error_lower ens/error_upper
+    ens/accuracy ens/accuracy_lower ens/accuracy_upper
     40.0
     'Printer'
     """

@@ -29,13 +29,9 @@ def test_an_estimator_and_its_report_give_the_same_line() -> None:
     shown = ErrorCurveDisplay.from_estimator(FOREST, X, Y)
     again = ErrorCurveDisplay.from_report(report)
     np.testing.assert_array_equal(shown.line_.get_xydata(), again.line_.get_xydata())
-    # Alone, the quantity that decided the size; beside others, that which all of them have.
     beside = ErrorCurveDisplay.from_report(report, ax=Figure().subplots())
     sizes, values = (np.asarray(data) for data in beside.line_.get_data())
     np.testing.assert_allclose(values, [1.0 - report.error_curve.at(size) for size in sizes], rtol=1e-12)
-    found = report.recommendation
-    sizes, values = (np.asarray(data) for data in shown.line_.get_data())
-    np.testing.assert_allclose(values, [found.limit + found.loss_at(size) for size in sizes], rtol=1e-6)
     assert shown.figure_ is shown.ax_.figure
     assert shown.report.error == report.error
 
