@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.findings import CHECKS, Finding
-from ens_plugin.report.result import ReportContent, SizeRecommendation
+from ens_plugin.report.result import ReportContent
 from ens_plugin.report.text import (
     MOST_LABELS,
     SHARES,
@@ -100,10 +100,8 @@ def _change(report: ReportContent) -> str:
         verb = "it would be off by" if report.is_squared else f"{name} would be"
         return f"{verb} {there} instead of {here}" if here != there else f"{verb} {here} as now"
     agreement = report.recommendation.agreement
-    changed = 0.0 if agreement is None else 1.0 - agreement
-    labels = (
-        f"{100.0 * changed:.1f} % of the labels would change" if changed >= LEAST_CHANGE else "no label would change"
-    )
+    is_changed = agreement is not None and 1.0 - agreement >= LEAST_CHANGE
+    labels = _changed_labels(agreement) if is_changed else "no label would change"
     if here == there or curve.asymptote > curve.at(now):
         return f"{labels} and no accuracy is gained"
     return f"{labels} and {there} would be right instead of {here}"
@@ -119,7 +117,8 @@ def _yes(report: ReportContent) -> str:
         stays = f"{here} are right as now" if here == there else f"{there} are right instead of {here}"
         return f"Yes, {size} in total: the probabilities get better (Brier score {better} lower), and {stays}."
     if found.criterion == "agreement":
-        return f"Yes, {size} in total: {_changed_labels(found)}, and {100.0 * found.tolerance:.2g} % may."
+        allowed = f"{100.0 * found.tolerance:.2g} % may"
+        return f"Yes, {size} in total: {_changed_labels(found.agreement)} with more, and {allowed}."
     return f"Yes, {size} in total: {_gives(report, there)} instead of {here}{_also_changed(report)}."
 
 
@@ -134,15 +133,15 @@ def _gives(report: ReportContent, value: str) -> str:
     return f"off by {value}" if report.is_squared else f"{measure_name(report)} {value}"
 
 
-def _changed_labels(found: SizeRecommendation) -> str:
-    return f"{100.0 * (1.0 - (found.agreement or 0.0)):.1f} % of the labels would change with more"
+def _changed_labels(agreement: float | None) -> str:
+    return f"{100.0 * (1.0 - (agreement or 0.0)):.1f} % of the labels would change"
 
 
 def _also_changed(report: ReportContent) -> str:
     agreement = report.recommendation.agreement
     if agreement is None or report.error_curve.metric not in SHARES:
         return ""
-    return f"; {100.0 * (1.0 - agreement):.1f} % of the labels would change"
+    return f"; {_changed_labels(agreement)}"
 
 
 def _far_more(report: ReportContent) -> str:
@@ -169,12 +168,11 @@ def _give(size: int) -> str:
 def _fewer(report: ReportContent, size: int) -> str:
     here, there = gain_texts(report, report.n_members, size)
     kept = there if report.error_curve.metric in SHARES else _gives(report, there)
-    verb = "is" if size == 1 else "are"
-    start = f"{size} {verb}" if report.is_squared else _give(size)
+    start = f"{size} {'is' if size == 1 else 'are'}" if report.is_squared else _give(size)
     given = f"{start} {kept} as well" if here == there else f"{start} {kept} instead of {here}"
     saved = 100.0 * (1.0 - size / report.n_members)
-    verb = "saves" if size == 1 else "save"
-    return f"No, fewer: {given} and {verb} {saved:.0f} % of size and time: truncate(model, {size})."
+    saves = f"{'saves' if size == 1 else 'save'} {saved:.0f} % of size and time"
+    return f"No, fewer: {given} and {saves}: truncate(model, {size})."
 
 
 def _quality(report: ReportContent) -> str:
@@ -184,15 +182,14 @@ def _quality(report: ReportContent) -> str:
         return f"That is known from {int(curve.sizes[0])} {member_noun(report)}s on."
     value, interval = measure_text(report, report.error), measure_interval_text(report, report.error_interval)
     base = report.basis.baseline_error
+    verb = " is no worse" if base <= report.error else ""
     if curve.metric in SHARES:
         found = f"{value} right on new rows ({interval})."
-        verb = " is no worse" if base <= report.error else ""
         return found if math.isnan(base) else f"{found} Always the commonest label{verb}: {measure_text(report, base)}."
     if report.is_squared:
         found = f"Off by {value} as a rule (RMSE, {interval})"
         if math.isnan(base) or base <= 0.0:
             return f"{found}."
-        verb = " is no worse" if base <= report.error else ""
         return f"{found}; always the mean{verb}: {measure_text(report, base)}; R2 {1.0 - report.error / base:.2f}."
     return f"{measure_name(report)} {value} on new rows ({interval})."
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import MAX_SIZE, counted, shown, with_article
 from ens_plugin.errors import InputError
+from ens_plugin.report.answers import DOUBTED
 from ens_plugin.report.result import Costs, ReportContent, brief
 from ens_plugin.report.text import (
     aligned,
@@ -108,7 +109,7 @@ class Budget:
     def __str__(self) -> str:
         """Return the verdict and a table, in 12 lines of at most 80 columns; more where the figures are doubted."""
         doubt = first_doubt(self.report)
-        warning = f"Do not use these figures. {with_code(doubt, LONGEST_DOUBT)}" if doubt else ""
+        warning = f"{DOUBTED} {with_code(doubt, LONGEST_DOUBT)}" if doubt else ""
         return "\n".join([*wrapped(warning, later="  "), *self.lines()])
 
     @property
