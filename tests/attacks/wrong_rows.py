@@ -294,6 +294,7 @@ def outcome_of(model: Any, X: Any, y: Array, kind: str, truth: Truth) -> tuple[s
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            # Kinds are read from tables of cases, where they are any text.
             report = ens_plugin.analyze(model, X, y, data=kind)  # type: ignore[arg-type]
     except EnsPluginError as error:
         return "refused", f"{type(error).__name__}: {error}"

@@ -50,5 +50,7 @@ def test_picture_and_text_have_the_same_numbers() -> None:
         "current": r"(\d+) trees\n(?:.|\n)*?How good\? +([\d.]+) %",
     }
     for mark, words in sizes.items():
-        size, accuracy = re.search(words, SHOWN).groups()  # type: ignore[union-attr]
+        found = re.search(words, SHOWN)
+        assert found is not None, f"the README does not show the {mark} size"
+        size, accuracy = found.groups()
         assert f"{mark} {size}: {accuracy} %" in written
