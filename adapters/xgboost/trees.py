@@ -254,7 +254,10 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         self.check_form()
         check_replaced_methods(self.model, features, "xgboost")
         rows = features[spread_rows(features.shape[0], COMPARED_ROWS)]
-        mean = self.outputs(rows).mean(axis=0)
+        outputs = self.outputs(rows)
+        mean = outputs.mean(axis=0)
+        # The booster adds up its trees in single precision, where the mean may be far smaller than the values.
+        rounding = self.n_members * float(np.finfo(np.float32).eps) * float(np.abs(outputs).mean(axis=0).max())
         matrix = rows.matrix()
         if rows.base_margin is not None:
             matrix.set_base_margin(rows.base_margin)
@@ -266,7 +269,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             pairs.append((linked if linked.shape == probability.shape else linked[:, 1], probability))
         for ours, theirs in pairs:
             difference = float(np.abs(ours - theirs).max())
-            if difference > _CLOSE * max(float(np.abs(theirs).max()), 1e-12):
+            if difference > max(_CLOSE * float(np.abs(theirs).max()), rounding, 1e-12):
                 raise UnsupportedModelError(
                     f"The mean over the {self.n_members} parallel trees differs from the booster's own prediction by "
                     f"{difference:.3g}, so its trees do not count alike (dropout, or edited trees). Train "
