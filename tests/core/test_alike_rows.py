@@ -53,7 +53,7 @@ def test_the_error_on_many_columns_is_held() -> None:
         X, y = rows(rng, 100)
         fresh, truth = rows(rng, 1500)
         report = ens_plugin.analyze(RandomForestClassifier(100, random_state=seed).fit(X, y), X, y)
-        large = RandomForestClassifier(300, random_state=1000 + seed).fit(X, y)
+        large = RandomForestClassifier(150, random_state=1000 + seed).fit(X, y)
         lower, upper = report.error_curve.asymptote_interval
         held.append(bool(lower <= np.mean(large.predict(fresh) != truth) <= upper))
     assert np.mean(held) >= 0.85

@@ -84,7 +84,7 @@ def test_rounding_is_no_change() -> None:
 @reads_the_package
 def test_a_run_that_is_cut_off_goes_on_where_it_ended(tmp_path: Path) -> None:
     arguments = ["--quick", "--state", f"{tmp_path / 'state'}", "--table", f"{tmp_path / 'table'}"]
-    part = "core.alike_rows.F"
+    part = "core.alike_rows.FIRST_FARTHER"
     first = thresholds.main([*arguments, "--only", part])
     assert first.startswith("## Named numbers")
     assert first == thresholds.main([*arguments, "--only", part, "--minutes", "0"])
