@@ -256,7 +256,8 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         rows = features[spread_rows(features.shape[0], COMPARED_ROWS)]
         outputs = self.outputs(rows)
         mean = outputs.mean(axis=0)
-        # The booster adds up its trees in single precision, where the mean may be far smaller than the values.
+        # The booster adds up its trees in single precision: the error grows with their number, and a small probability
+        # has that of its margin.
         rounding = self.n_members * float(np.finfo(np.float32).eps) * float(np.abs(outputs).mean(axis=0).max())
         matrix = rows.matrix()
         if rows.base_margin is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import ens_plugin
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square, table
 from ens_plugin.core.error_curve import smallest_odd_size
 from ens_plugin.core.votes import soft_majority_error
 
@@ -104,7 +104,7 @@ def claims_of(cells: dict[tuple[str, int, int], list[Outcome]]) -> list[Claim]:
     """List the coverage over all cells, that of the worst cell, the promises kept, and the error of the estimate."""
     coverage = [_percent([each.covered for each in found]) for found in cells.values()]
     kept = _percent([each.is_kept for found in cells.values() for each in found])
-    middle = _root_mean_square([each.log_middle for found in cells.values() for each in found])
+    middle = root_mean_square([each.log_middle for found in cells.values() for each in found])
     return [
         Claim("95 % intervals that hold the true size (%)", float(np.mean(coverage)), None, 90, 99, 1, TRIED),
         Claim("the same in the worst of all cells (%)", float(np.min(coverage)), None, 85, digits=1, tried=TRIED),
@@ -117,10 +117,6 @@ def _percent(are_true: Sequence[bool]) -> float:
     return 100.0 * float(np.mean(are_true))
 
 
-def _root_mean_square(values: Sequence[float]) -> float:
-    return math.sqrt(float(np.mean(np.square(values))))
-
-
 def row_of(cell: tuple[str, int, int], found: Sequence[Outcome]) -> list[str]:
     """Return one cell as text."""
     distribution, n_rows, n_members = cell
@@ -130,7 +126,7 @@ def row_of(cell: tuple[str, int, int], found: Sequence[Outcome]) -> list[str]:
         str(n_members),
         str(true_size(distribution)),
         f"{np.median([each.log_middle for each in found]):+.2f}",
-        f"{_root_mean_square([each.log_middle for each in found]):.2f}",
+        f"{root_mean_square([each.log_middle for each in found]):.2f}",
         f"{_percent([each.covered for each in found]):.0f}",
         f"{np.median([each.log_promise for each in found]):+.2f}",
         f"{_percent([each.is_kept for each in found]):.0f}",

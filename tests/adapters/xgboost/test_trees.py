@@ -350,6 +350,25 @@ def test_chance_counts_the_guesses_and_shared_draws_once(monkeypatch: pytest.Mon
 # ---- members of several classes
 
 
+def test_small_probabilities_of_many_trees_are_the_boosters() -> None:
+    """The rounding of a sum of 240 trees is no difference, although no probability exceeds a few percent."""
+    rng = np.random.default_rng([3, 3000])
+    y = (rng.random(3000) < 0.01).astype(np.int64)
+    X = rng.standard_normal((3000, 8))
+    X[y == 1, :3] += 1.3
+    X[y == 1, 3] *= 2
+    model = xgboost.XGBRFClassifier(
+        n_estimators=600,
+        subsample=0.632,
+        colsample_bynode=0.6,
+        max_depth=6,
+        tree_method="hist",
+        random_state=3,
+        n_jobs=1,
+    ).fit(X, y)
+    assert ens_plugin.analyze(ens_plugin.truncate(model, 240), X, y).n_members == 240
+
+
 def test_each_row_meets_its_out_of_bag_trees_once() -> None:
     booster = train(MULTI, X3, Y3)
     adapter = XGBoostTreesAdapter(booster)
