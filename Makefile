@@ -61,6 +61,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.learners
 	$(BIN)/python -m benchmarks.accuracy.oob_search
 	$(BIN)/python -m benchmarks.accuracy.promise
+	$(BIN)/python -m benchmarks.accuracy.row_model
 	$(BIN)/python -m benchmarks.cost.spark
 	$(BIN)/python -m benchmarks.accuracy.reach
 	$(BIN)/python -m benchmarks.votes.simulated

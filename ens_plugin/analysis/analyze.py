@@ -41,14 +41,10 @@ from ens_plugin.analysis.checks import (
     unequal_bag_doubts,
 )
 from ens_plugin.analysis.copies import RowLikeness, appended_doubt, copies_findings, hash_rows, identical_rows
-from ens_plugin.analysis.curves import (
-    estimate_by_members,
-    estimate_classification,
-    estimate_regression,
-    largest_shared_size,
-)
-from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, label_errors
-from ens_plugin.analysis.evidence import Evidence, Progress, label_count, progress_bar, tally_rows
+from ens_plugin.analysis.curves import estimate_regression, largest_shared_size
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
+from ens_plugin.analysis.evidence import Evidence, Progress, progress_bar, tally_rows
+from ens_plugin.analysis.labels import estimate_labels, label_errors
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import proof_positions, prove_model
@@ -70,7 +66,7 @@ from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, row_losses, squared_losses_at
 from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import AnyTally, ValueTally, select_rows, take_rows
+from ens_plugin.core.tally import AnyTally, ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, coded, distinct, finding, sentences
@@ -82,14 +78,13 @@ from ens_plugin.report.result import (
     EnsembleReport,
     ErrorCurve,
     EstimateBasis,
+    LabelErrors,
     with_findings,
 )
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.judged import JudgedMetric
-    from ens_plugin.analysis.metric_curves import TwoErrors
     from ens_plugin.analysis.unlabelled import Agreement
-    from ens_plugin.core.intervals import ErrorDraws
     from ens_plugin.core.weights import RowWeight
 
 __all__ = [
@@ -131,8 +126,8 @@ class KnownRows:
     ----------
     sampled_labels : ndarray, shape (n_sampled,) or (n_sampled, 1)
         y of the rows that a metric is computed on, as the user gave it.
-    sample_tally : AnyTally or None
-        Tally of the sampled rows, which the errors by label are computed from.
+    has_own_labels : bool
+        Whether all rows have the same labels, which have errors of their own.
     sample_groups : ndarray of int, shape (n_sampled,), or None
     likeness, target
         None where rows were not compared; `target` are label codes or values.
@@ -141,7 +136,7 @@ class KnownRows:
     """
 
     sampled_labels: NDArray[Any]
-    sample_tally: AnyTally | None = None
+    has_own_labels: bool = False
     sample_groups: NDArray[np.integer] | None = None
     likeness: RowLikeness | None = None
     target: NDArray[Any] | None = None
@@ -163,9 +158,9 @@ def build_report(
     # The distinct rows are weighted as they were given.
     if known.likeness is not None:
         estimates = resize_by_distinct_rows(estimates, adapter, tallied, known.likeness, settings)
-    by_label = () if known.sample_tally is None else label_errors(
-        estimates, adapter, tallied.sample, known.sample_tally, known.sample_groups
-    )  # fmt: skip
+    by_label: tuple[LabelErrors, ...] = ()
+    if known.has_own_labels:
+        by_label = label_errors(estimates, adapter, tallied.sample, known.sample_groups)
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
     missing = missing_weight(tallied, adapter.n_members, _members_needed(tallied))
@@ -263,7 +258,7 @@ def _estimates(
     shared = None if shares.is_even else _shared_size(evidence, usable)
     if adapter.loss_name is not None:
         return _own_loss_estimates(adapter, evidence, sampled_labels, settings, shared)
-    return _common_estimates(adapter, evidence, usable, settings, sampled_labels, shared, is_even=shares.is_even)
+    return _common_estimates(adapter, evidence, usable, settings, sampled_labels, shared)
 
 
 def _own_loss_estimates(
@@ -288,12 +283,10 @@ def _common_estimates(
     settings: ResolvedOptions,
     sampled_labels: NDArray[Any],
     shared: int | None,
-    *,
-    is_even: bool,
 ) -> Estimates:
     """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was requested."""
     groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
-    estimates = _estimate(adapter, evidence, usable, settings, is_even=is_even)
+    estimates = _estimate(adapter, evidence, usable, settings)
     if settings.metric is not None:
         from ens_plugin.analysis.metric_curves import with_metric_curve
 
@@ -301,9 +294,6 @@ def _common_estimates(
         own_groups = None if evidence.weight.groups is None else evidence.weight.groups[metric_rows.rows]
         estimates = with_metric_curve(
             estimates, settings.metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
-            label_errors=partial(
-                _two_errors, adapter, evidence, usable, settings, estimates.error_draws, is_even=is_even
-            ),
         )  # fmt: skip
     return with_criteria(estimates, adapter, evidence.sample, groups, settings)
 
@@ -381,23 +371,18 @@ def _estimate(
     evidence: Evidence,
     usable: NDArray[np.bool_],
     settings: ResolvedOptions,
-    *,
-    is_even: bool,
 ) -> Estimates:
     rows = _usable_part(evidence, usable)
     if adapter.info.task == "regression":
         return estimate_regression(rows, adapter.n_members, settings)
-    estimate = estimate_classification if is_even else estimate_by_members
-    return estimate(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
+    return estimate_labels(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
 
 
 def _usable_part(evidence: Evidence, usable: NDArray[np.bool_]) -> Evidence:
     """Return the tallies of some of the rows."""
     if usable.all():
         return evidence
-    tally, crossed = evidence.tally, evidence.crossed
-    if crossed is not None:
-        crossed = replace(crossed, sampled=crossed.sampled[usable[evidence.sample.rows]])
+    tally = evidence.tally
     return replace(
         evidence,
         tally=select_rows(tally, usable)
@@ -406,30 +391,7 @@ def _usable_part(evidence: Evidence, usable: NDArray[np.bool_]) -> Evidence:
         sample=evidence.sample.keep(usable),
         weight=evidence.weight.select(usable),
         label=None if evidence.label is None else evidence.label[usable],
-        crossed=crossed,
     )
-
-
-def _two_errors(
-    adapter: EnsembleAdapter,
-    evidence: Evidence,
-    usable: NDArray[np.bool_],
-    settings: ResolvedOptions,
-    whole: ErrorDraws | None,
-    *,
-    is_even: bool,
-) -> TwoErrors | None:
-    """Return the errors of the rows of each of two labels; None for more labels, few rows, and rows of a cluster."""
-    # Loaded only where a metric of labels is asked for.
-    from ens_plugin.analysis.metric_curves import two_errors
-    from ens_plugin.analysis.metric_rows import FEWEST_OF_LABEL
-
-    if label_count(adapter) != 2 or not isinstance(evidence.tally, AnyTally) or whole is None:
-        return None
-    rows = _usable_part(evidence, usable)
-    if rows.label is None or min(np.bincount(rows.label[rows.sample.rows], minlength=2)) < FEWEST_OF_LABEL:
-        return None
-    return two_errors(rows, settings, whole, has_scores=adapter.output_kind == "scores", is_even=is_even)
 
 
 def _members_of(evidence: Evidence, usable: NDArray[np.bool_]) -> FloatArray:
@@ -554,7 +516,7 @@ def report_on_rows(rows: Rows, evidence: Evidence, settings: ResolvedOptions) ->
         own = own_prediction_doubts(adapter, evidence.sample, evidence.tally, evidence.weight.total)
     known = KnownRows(
         sampled_labels=rows.labels.reshape(-1)[evidence.rows_of_metric.rows],
-        sample_tally=take_rows(evidence.tally, sampled),
+        has_own_labels=True,
         sample_groups=None if rows.groups is None else rows.groups[sampled],
         likeness=rows.likeness,
         target=rows.target,

@@ -34,7 +34,7 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.weights import RowWeight
 
 if TYPE_CHECKING:
-    from ens_plugin.core.grouped_tally import CrossedMargins, GroupedValues
+    from ens_plugin.core.grouped_tally import GroupedValues
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
@@ -67,10 +67,6 @@ class Evidence:
         The members' outputs for a random subset of the rows; its rows are entries of the tally.
     weight : RowWeight
         Weights of the entries.
-    spreads : ndarray, shape (2, 2), or None
-        For soft votes whose entries are groups of rows: see :func:`ens_plugin.analysis.estimates.soft_spreads`.
-    crossed : CrossedMargins or None
-        For margins whose entries are groups of rows.
     label : ndarray of int, shape (n_entries,), or None
         Label code of each row, of any type of integer, to be compared and to select entries of arrays; None for
         regression, and where entries are groups of rows.
@@ -85,8 +81,6 @@ class Evidence:
     tally: AnyTally | GroupedValues
     sample: Sample
     weight: RowWeight
-    spreads: FloatArray | None = field(default=None, kw_only=True)
-    crossed: CrossedMargins | None = field(default=None, kw_only=True)
     label: IntArray | None = field(default=None, kw_only=True)
     by_label: FloatArray | None = field(default=None, kw_only=True)
     chance: FloatArray | None = field(default=None, kw_only=True)
@@ -107,8 +101,6 @@ class Evidence:
             sample=self.sample.keep(mask),
             weight=self.weight.select(mask),
             label=None if self.label is None else self.label[mask],
-            spreads=None,
-            crossed=None,
         )
 
     def sort_samples(self) -> Evidence:

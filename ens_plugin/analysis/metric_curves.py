@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import RectBivariateSpline
-from scipy.special import logit, ndtr
+from scipy.special import ndtr
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.curves import draw_errors_by_members, draw_label_errors
-from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes, fit_support, row_models
-from ens_plugin.analysis.evidence import Evidence
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.label_metrics import MatrixMetric
+from ens_plugin.analysis.labels import LabelEstimates, LabelledEstimates
 from ens_plugin.analysis.metric_rows import (
     FEWEST_OF_LABEL,
-    SMOOTHED_ROWS,
     MetricRows,
     ZeroRows,
     expected_outputs,
@@ -38,8 +34,7 @@ from ens_plugin.analysis.metric_rows import (
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
 from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, recommend
 from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
-from ens_plugin.core.agreement import LabelChances, chances_of_labels
-from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes, tie_probability
+from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.intervals import (
     N_DRAWS,
     SD_INFLATION,
@@ -49,11 +44,9 @@ from ens_plugin.core.intervals import (
     size_of_approach,
 )
 from ens_plugin.core.losses import SquaredLoss
-from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
-from ens_plugin.core.tally import MarginTally, SupportTally
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray, counted, is_tied, previous_odd_size
-from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning
+from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
 
@@ -64,7 +57,6 @@ __all__ = [
     "MetricLaw",
     "Resampled",
     "SubsetAverages",
-    "TwoErrors",
     "bootstrap_counts",
     "end_outputs",
     "error_metric_curve",
@@ -76,47 +68,17 @@ __all__ = [
     "resample_level",
     "resample_rows",
     "subset_averages",
-    "two_errors",
     "typical_size",
     "with_metric_curve",
 ]
 
 # Errors of each label at which the metric is computed; a cubic spline has it between them.
-N_KNOTS = 16
 LEAST_RANGE = 1e-6
 # Random confusion matrices by which a metric that is linear in the error is found.
 N_MATRICES = 6
 # The draws of a curve are of distributions of one smooth form; their deviations are multiplied by this for the size, so
 # that its interval holds (docs/methods/metrics.md).
 SPREAD_OF_FORM = 1.4
-
-
-@dataclass(frozen=True, eq=False)
-class TwoErrors:
-    """The 0-1 errors of the rows of each of two labels, and the weight of these rows.
-
-    Draw k of the one error belongs to draw k of the other.  `ties` are of hard votes, of which the first label wins
-    ties: the probability that those on a row of each label tie, at the even size above each size of the errors.
-    """
-
-    errors: tuple[ErrorDraws, ErrorDraws]
-    weights: tuple[float, float]
-    ties: tuple[FloatArray, FloatArray] | None = None
-
-    def mean(self) -> ErrorDraws:
-        """Return the error of the rows of both labels."""
-        (first, second), (n, m) = self.errors, self.weights
-        error, draws = (
-            (n * one + m * other) / (n + m) for one, other in ((first.error, second.error), (first.draws, second.draws))
-        )
-        return ErrorDraws(first.sizes, error, draws)
-
-    def with_mean(self, error: FloatArray) -> TwoErrors:
-        """Return both errors, and their draws, times one factor at each size, so that their mean is `error`."""
-        mean = self.mean().error
-        factor = np.where((mean > 0) & (error > 0), error / np.where(mean > 0, mean, 1.0), 1.0)
-        one, other = (ErrorDraws(each.sizes, each.error * factor, each.draws * factor) for each in self.errors)
-        return TwoErrors((one, other), self.weights, self.ties)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,41 +183,32 @@ def typical_size(draws: FloatArray, max_size: int) -> int | None:
 
 
 def label_metric_curve(
-    found: TwoErrors, metric: ResolvedMetric, matrix: MatrixMetric, level_sd: float
+    found: LabelEstimates, metric: ResolvedMetric, matrix: MatrixMetric, level_sd: float
 ) -> MatrixMetricCurve:
-    r"""Return a metric of labels as a function of the expected confusion matrix at each size.
-
-    Of the rows of label k, a share :math:`e_k(B)` has the other label at size B, by the row models of these rows
-    alone; `matrix` is the metric as a function of the confusion matrix.
-    """
-    first, second = found.errors
-    pairs = [np.clip(np.vstack([each.error[None], each.draws]), 0.0, 1.0) for each in (first, second)]
-    knots = [_knots(values) for values in pairs]
-
-    def value(errors: Sequence[float]) -> float:
-        (e, f), (n, m) = errors, found.weights
-        return matrix(np.array([[n * (1.0 - e), n * e], [m * f, m * (1.0 - f)]]))
-
-    table = np.array([[value((e, f)) for f in knots[1]] for e in knots[0]])
-    values = RectBivariateSpline(knots[0], knots[1], table).ev(pairs[0], pairs[1])
-    values = np.clip(values, metric.lowest, metric.highest)
-    ties = _tie_effects(found, value, values[0], metric)
-    return MatrixMetricCurve(first.sizes, values[0], values[1:], level_sd, ties)
+    """Return a metric of labels as a function of the expected confusion matrix at each size."""
+    # Every third size, counted from infinity: a metric takes longer than an error, and its curve is as smooth.
+    sizes = np.unique(np.append(found.sizes[0], found.sizes[::-3]))
+    draws = np.array([[matrix(each) for each in found.metric_draws(size, np.random.default_rng(0))] for size in sizes])
+    draws = np.clip(draws.T, metric.lowest, metric.highest)
+    return MatrixMetricCurve(sizes, draws[0], draws[1:], level_sd, _tie_effects(found, matrix, sizes, metric))
 
 
 def _tie_effects(
-    found: TwoErrors, value: Callable[[Sequence[float]], float], untied: FloatArray, metric: ResolvedMetric
+    found: LabelEstimates, matrix: MatrixMetric, sizes: FloatArray, metric: ResolvedMetric
 ) -> FloatArray | None:
-    """Return what ties add to the metric: the rows that tie, half of which are wrong, get the first label."""
-    if found.ties is None:
+    """Return what ties add to the metric: the rows that tie, half of which are wrong, get the first of two labels."""
+    if not np.isinf(found.ties_to):
         return None
-    signs = (-0.5, 0.5)
-    errors = [
-        np.clip(each.error + sign * ties, 0.0, 1.0)
-        for each, sign, ties in zip(found.errors, signs, found.ties, strict=True)
-    ]
-    tied = np.array([value(pair) for pair in zip(*errors, strict=True)])
-    return np.asarray(np.clip(tied, metric.lowest, metric.highest) - untied)
+    shifts = [found.even_shift(sizes[:-1] + 1.0, code) for code in range(2)]
+    effects = []
+    for place, size in enumerate(sizes):
+        untied = found.confusions(size, found.draws.share[None])[0]
+        moved = [0.0 if shift is None or np.isinf(size) else float(shift[place]) for shift in shifts]
+        first, second = untied.sum(axis=1) * moved
+        tied = np.maximum(untied + np.array([[-first, first], [second, -second]]), 0.0)
+        values = np.clip([matrix(tied), matrix(untied)], metric.lowest, metric.highest)
+        effects.append(values[0] - values[1])
+    return np.array(effects)
 
 
 def error_metric_curve(whole: ErrorDraws, line: tuple[float, float], level_sd: float) -> LabelMetricCurve:
@@ -294,13 +247,6 @@ def line_in_error(metric: ResolvedMetric, classes: NDArray[np.generic], n_rows: 
     intercept = float(values[0] - slope * errors[0])
     is_line = np.abs(intercept + slope * errors - values) <= ROUNDING * np.maximum(np.abs(values), 1.0)
     return (intercept, slope) if is_line.all() else None
-
-
-def _knots(values: FloatArray) -> FloatArray:
-    low, high = float(values.min()), float(values.max())
-    if high - low < LEAST_RANGE:
-        low, high = max(low - LEAST_RANGE, 0.0), min(high + LEAST_RANGE, 1.0)
-    return np.linspace(low, high, N_KNOTS)
 
 
 def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> float:
@@ -954,7 +900,6 @@ def with_metric_curve(
     *,
     limit: int | None = None,
     groups: NDArray[np.integer] | None = None,
-    label_errors: Callable[[], TwoErrors | None] = lambda: None,
 ) -> Estimates:
     """Return the estimates with the curve of `metric` as error curve, and the size by it; the rest is unchanged."""
     rows = metric_rows(metric, adapter, sample, y)
@@ -968,7 +913,7 @@ def with_metric_curve(
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
     by_error = None
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
-        by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings, label_errors)
+        by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings)
     found = _subset_road(rows, subsets, groups, wanted, settings, zeros) if by_error is None else by_error
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
@@ -1093,7 +1038,6 @@ def _label_road(
     groups: NDArray[np.integer] | None,
     wanted: FloatArray,
     settings: ResolvedOptions,
-    label_errors: Callable[[], TwoErrors | None],
 ) -> _Curve | None:
     """Return the curve of a metric of labels from the error, or the expected confusion matrix; None if not known.
 
@@ -1102,14 +1046,13 @@ def _label_road(
     metric, whole = rows.metric, estimates.error_draws
     assert whole is not None
     line = line_in_error(metric, classes, rows.known.size)
-    by_label = label_errors() if line is None and metric.takes_weights else None
-    if line is None and by_label is None:
+    if line is None and (rows.matrix is None or not isinstance(estimates, LabelledEstimates)):
         return None
     moments = resample_level(rows, groups, np.random.default_rng(settings.random_state))
     if line is None:
-        assert by_label is not None
         assert rows.matrix is not None
-        curve: LabelMetricCurve = label_metric_curve(by_label, metric, rows.matrix, moments.sd)
+        assert isinstance(estimates, LabelledEstimates)
+        curve: LabelMetricCurve = label_metric_curve(estimates.labels, metric, rows.matrix, moments.sd)
     else:
         curve = error_metric_curve(whole, line, moments.sd)
     shift = curve.even_shift(settings.sizes)
@@ -1239,142 +1182,3 @@ def _row_variance(resampled: Resampled, averages: SubsetAverages, sizes: FloatAr
     steps = np.maximum(largest - 1.0 / (sizes + offset), 0.0) / (half - largest)
     variance = resampled.sd**2 + 2.0 * steps * resampled.shared + steps**2 * resampled.step_variance
     return np.asarray(np.maximum(variance, resampled.sd**2))
-
-
-def two_errors(
-    rows: Evidence, settings: ResolvedOptions, whole: ErrorDraws, *, has_scores: bool, is_even: bool
-) -> TwoErrors:
-    """Return the errors of the rows of each label by size: their limits, and how they approach these.
-
-    The limit is that of each label's own rows.  How an error approaches it depends on few rows, those with close votes.
-    Up to 10 000 rows, every row therefore counts for both labels, by the chance that a row with its votes has them.
-    """
-    with warnings.catch_warnings():
-        # Few rows of a label need no warning: the interval of the metric is from bootstrap samples of all rows.
-        warnings.simplefilter("ignore", WeakEstimateWarning)
-        own = _by_own_rows(rows, settings, has_scores=has_scores, is_even=is_even).with_mean(whole.error)
-        assert rows.label is not None
-        parts = [rows.part(rows.label == code) for code in range(2)]
-        if rows.tally.trials.size <= SMOOTHED_ROWS:
-            chances = _chances(rows)
-            shared = _by_chances(rows, chances, settings, has_scores=has_scores, is_even=is_even)
-            first, second = (_with_limit(change, limit) for change, limit in zip(shared, own.errors, strict=True))
-            own = replace(own, errors=(first, second))
-            parts = _both_labels(rows, chances)
-        return replace(own, ties=_ties(parts, own.errors[0].sizes))
-
-
-def _ties(parts: list[Evidence], sizes: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return, for each label, the probability of a tie at the even size above each size; None without hard votes."""
-    if not all(counts_hard_votes(part.tally) for part in parts):
-        return None
-    even = sizes[:-1] + 1.0
-    models = [fit_support(part.tally, part.weight) for part in parts if isinstance(part.tally, SupportTally)]
-    first, second = (np.append(tie_probability(model.support, even) @ model.weights, 0.0) for model in models)
-    return first, second
-
-
-def _by_own_rows(rows: Evidence, settings: ResolvedOptions, *, has_scores: bool, is_even: bool) -> TwoErrors:
-    assert rows.label is not None
-    masks = [rows.label == code for code in range(2)]
-    draw = draw_label_errors if is_even else draw_errors_by_members
-    first, second = (draw(rows.part(mask), settings, has_scores=has_scores) for mask in masks)
-    # The labels are independent, and their draws came from one seed: the second's are taken in an order of its own.
-    order = np.random.default_rng(1).permutation(len(second.draws))
-    weights = [float(rows.weight.total[mask].sum()) for mask in masks]
-    return TwoErrors((first, replace(second, draws=second.draws[order])), (weights[0], weights[1]))
-
-
-def _chances(rows: Evidence) -> LabelChances:
-    assert rows.label is not None
-    return chances_of_labels(_scores(rows), rows.label.astype(np.float64), rows.weight.effective())
-
-
-def _both_labels(rows: Evidence, found: LabelChances) -> list[Evidence]:
-    """Return all rows as rows of each label, weighted by their chances to have it."""
-    chances = [np.maximum(chance, ROUNDING) for chance in (1.0 - found.second, found.second)]
-    return [_weighted(_as_label(rows, code), chance) for code, chance in enumerate(chances)]
-
-
-def _by_chances(
-    rows: Evidence, found: LabelChances, settings: ResolvedOptions, *, has_scores: bool, is_even: bool
-) -> tuple[ErrorDraws, ErrorDraws]:
-    """Return the errors of each label from all rows, weighted by their chances to have it.
-
-    The draws of both labels belong together: they have the same draws of the chances.
-    """
-    parts = _both_labels(rows, found)
-    draw = draw_label_errors if is_even else draw_errors_by_members
-    errors = [draw(part, settings, has_scores=has_scores) for part in parts]
-    slopes = _slopes_by_coefficient(_as_label(rows, 1), found, errors[1].sizes, has_scores=has_scores)
-    rng = np.random.default_rng(settings.random_state)
-    steps = rng.multivariate_normal(np.zeros(len(slopes)), found.covariance, len(errors[1].draws)) @ slopes
-    first, second = (
-        replace(each, draws=each.draws + steps / part.weight.total.sum())
-        for each, part in zip(errors, parts, strict=True)
-    )
-    return first, second
-
-
-def _slopes_by_coefficient(rows: Evidence, found: LabelChances, sizes: FloatArray, *, has_scores: bool) -> FloatArray:
-    """Return by how much a coefficient of the chances raises the weighted sum of the error less its limit.
-
-    The result is the same for both labels: as a row's chance of one label rises, that of the other falls.
-    """
-    tally = rows.tally
-    assert isinstance(tally, (SupportTally, MarginTally))
-    model = row_models(tally, rows.weight, None, None, rows.sample, has_scores)[0]
-    wrong = row_means(model, model.error_by_point(sizes))
-    change = wrong - wrong[-1]
-    sampled = rows.sample.rows
-    chance, total = found.second[sampled], float(rows.weight.total.sum())
-    weight = rows.sample.weight * total / rows.sample.weight.sum()
-    return np.asarray((found.columns[sampled].T * (weight * chance * (1.0 - chance))) @ change.T)
-
-
-def _with_limit(change: ErrorDraws, limit: ErrorDraws) -> ErrorDraws:
-    """Return the errors with another limit, changing with the size as before."""
-    return replace(
-        change,
-        error=np.clip(change.error + (limit.error[-1] - change.error[-1]), 0.0, 1.0),
-        draws=np.clip(change.draws + (limit.draws[:, -1:] - change.draws[:, -1:]), 0.0, 1.0),
-    )
-
-
-def _scores(rows: Evidence) -> FloatArray:
-    """Return the support of each row's members for the second label, on the scale of log-odds."""
-    tally = _as_label(rows, 0).tally
-    if isinstance(tally, SupportTally):
-        return np.asarray(logit((tally.wrong + 0.5) / (tally.trials + 1.0)))
-    assert isinstance(tally, MarginTally)
-    return np.asarray(-2.0 * tally.mean / max(float(np.sqrt(np.mean(tally.mean**2))), ROUNDING))
-
-
-def _as_label(rows: Evidence, code: int) -> Evidence:
-    """Return the same rows as if all had one label."""
-    assert rows.label is not None
-    tally, sample = rows.tally, rows.sample
-    assert isinstance(tally, (SupportTally, MarginTally))
-    other = rows.label != code
-    block = replace(sample.block, target=np.full_like(sample.block.target, code))
-    wrong_labels = np.where(other, tally.trials - tally.wrong_labels, tally.wrong_labels)
-    if isinstance(tally, SupportTally):
-        flipped: SupportTally | MarginTally = replace(
-            tally,
-            wrong=np.where(other, tally.trials - tally.wrong, tally.wrong),
-            squares=np.where(other, tally.trials - 2.0 * tally.wrong + tally.squares, tally.squares),
-            wrong_labels=wrong_labels,
-        )
-    else:
-        sign = np.where(other, -1.0, 1.0)
-        flipped = replace(tally, mean=sign * tally.mean, cross_mean=sign * tally.cross_mean, wrong_labels=wrong_labels)
-    return replace(rows, tally=flipped, sample=replace(sample, block=block))
-
-
-def _weighted(rows: Evidence, factor: FloatArray) -> Evidence:
-    sample = rows.sample
-    return replace(
-        rows,
-        weight=replace(rows.weight, total=rows.weight.total * factor),
-        sample=replace(sample, weight=sample.weight * factor[sample.rows]),
-    )

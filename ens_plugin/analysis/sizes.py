@@ -16,21 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.copies import RowLikeness
-from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, are_votes, counts_hard_votes
+from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, are_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.core.agreement import (
     CellVotes,
-    anchor_agreement,
     gather_cells,
     has_few_cells,
-    member_dissent,
-    subset_ratio,
 )
 from ens_plugin.core.alike_rows import are_alike, output_cells
 from ens_plugin.core.losses import SquaredLoss, brier_loss
-from ens_plugin.core.row_model import RowModel, model_agreement
-from ens_plugin.core.sample import Sample, SubsetRates
-from ens_plugin.core.tally import MarginTally, SupportTally, mean_share
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import MarginTally, SupportTally
 from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
 from ens_plugin.errors import InputError
@@ -50,14 +46,12 @@ __all__ = [
     "count_distinct_rows",
     "gap_doubts",
     "law_of_alike_rows",
-    "member_variance",
     "probability_size",
     "promised_size",
     "rare_label_notes",
     "recommend",
     "recommendation_reason",
     "resize_by_distinct_rows",
-    "size_model",
     "target_variance",
     "values_size",
     "with_criteria",
@@ -220,16 +214,6 @@ ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
 LEAST_VOTES = 15.0
 
 
-def size_model(model: RowModel, contests: RowModel | None, rates: SubsetRates | None, sample: Sample) -> RowModel:
-    """Return the row model of the agreement, corrected by subset rates and, for over two labels, by leading labels."""
-    if rates is None or (isinstance(model, Mixture) and model.density is None):
-        return model
-    n_rows = sample.rows.size
-    known, rows = (model, sample.rows) if contests is None else (contests, np.arange(n_rows))
-    ratio = subset_ratio(known, rates, rows, sample.weight)
-    return anchor_agreement(model, contests, ratio, sample.rows, sample.weight)
-
-
 def agreement_size(law: SizeLaw, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
     """Return the recommended size by agreement, and the agreement at the current size."""
     goal = Goal("agreement", "agreement", settings.agreement_tolerance, 1.0)
@@ -246,12 +230,7 @@ def values_size(
 
 
 def gap_doubts(
-    model: RowModel,
-    tally: SupportTally | MarginTally,
-    sample: Sample,
-    weight: RowWeight,
-    n_members: int,
-    settings: ResolvedOptions,
+    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, n_members: int, settings: ResolvedOptions
 ) -> tuple[Finding, ...]:
     """Return a doubt where too few votes leave open whether rows have close votes at all.
 
@@ -260,35 +239,10 @@ def gap_doubts(
     than two labels, the votes for the true label are compared with all others.
     """
     votes = float(sample.block.trials.mean())
-    if settings.respects != ("agreement",) or votes < LEAST_VOTES:
-        return ()
-    if isinstance(tally, MarginTally):
-        return _gap_doubts_of_labels(tally, sample, weight, n_members, votes)
-    if not isinstance(model, Mixture) or model.votes_per_member != 1.0:
-        return ()
-    rough = rougher_than_known(model)
-    if rough is None or not _are_fewer_close(model, rough, n_members) or are_alike(sample):
-        return ()
-    smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (model, rough))
-    sentence = (
-        f"The agreement of {100 * (1 - smooth_apart):.4g} % and the size by it assume that the members' votes are "
-        f"distributed smoothly over the rows, which {votes:.3g} votes a row cannot confirm. Under a weaker assumption "
-        f"the agreement is {100 * (1 - rough_apart):.4g} %, and if no row has close votes it is higher still, and the "
-        "size much too large. Train four times as many members, or use criterion='probability'."
-    )
-    numbers = {"agreement": 1.0 - smooth_apart, "weaker_agreement": 1.0 - rough_apart, "votes_per_row": votes}
-    return (finding("unknown-roughness", sentence, **numbers),)
-
-
-def _gap_doubts_of_labels(
-    tally: MarginTally, sample: Sample, weight: RowWeight, n_members: int, votes: float
-) -> tuple[Finding, ...]:
-    """Return a doubt where fewer rows than assumed may have as many votes for the true label as for all others."""
-    if not are_votes(sample.block):
+    if settings.respects != ("agreement",) or votes < LEAST_VOTES or not are_votes(sample.block):
         return ()
     smooth = mixture_of_counts(tally.wrong_labels, tally.trials, weight, 1.0)
     known = as_rough_as_known(smooth)
-    # Margins have no rougher density, so that what the rows know does not change the agreement.
     rough = rougher_than_known(known) or known
     if smooth.density is None or not _are_fewer_close(smooth, rough, n_members) or are_alike(sample):
         return ()
@@ -303,25 +257,11 @@ def _gap_doubts_of_labels(
 
 def _are_fewer_close(smooth: Mixture, rough: Mixture, n_members: int) -> bool:
     """Return whether fewer rows have close votes by a rougher density than by a smooth one, beyond what is usual."""
-    smooth_apart, rough_apart = (1.0 - float(model_agreement(found, [n_members])[0]) for found in (smooth, rough))
+    smooth_apart, rough_apart = (
+        1.0 - float(found.agreement_by_point([n_members])[0] @ found.point_weights) for found in (smooth, rough)
+    )
     usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / np.sqrt(max(smooth_apart * smooth.counts.sum(), 1e-9))
     return bool(rough_apart <= smooth_apart * 2.0**-usual)
-
-
-def member_variance(
-    model: RowModel, contests: RowModel | None, tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight
-) -> float:
-    """Return the chance that a member's label is not the infinite ensemble's, from its labels on the sampled rows."""
-    if counts_hard_votes(tally):
-        return float(1.0 - model_agreement(model, [1])[0])
-    share = sample.weight / sample.weight.sum()
-    found = float(share @ member_dissent(model, contests, sample))
-    if isinstance(tally, SupportTally):
-        return found
-    # How often members differ from the other members is known of all rows, and little else differs from row to row.
-    of_all = mean_share(tally, lambda part: part.dissent, weight.total)
-    of_sample = float(share @ (tally.dissent[sample.rows] / tally.trials[sample.rows]))
-    return float(np.clip(found + of_all - of_sample, 0.0, 1.0))
 
 
 def with_criteria(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,9 +21,9 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
 from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE, granted_threads, resolve_options
 from ens_plugin.analysis.copies import HashedRows, hash_rows, row_cells
-from ens_plugin.analysis.curves import signed_outputs, subset_rates
-from ens_plugin.analysis.estimates import ResolvedOptions, row_models
+from ens_plugin.analysis.estimates import ResolvedOptions, are_votes
 from ens_plugin.analysis.evidence import Evidence, label_count, row_blocks, tally_rows
+from ens_plugin.analysis.labels import DRAWN_ROWS, agreement_law, curve_sizes, draw_labels, largest_tied, subset_rates
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import (
@@ -33,14 +32,10 @@ from ens_plugin.analysis.sizes import (
     choose_recommendation,
     gap_doubts,
     law_of_alike_rows,
-    size_model,
 )
-from ens_plugin.core.agreement import AgreementLaw, SizeLuck, fit_contests, gather_cells, has_few_cells
-from ens_plugin.core.intervals import draw_posteriors
-from ens_plugin.core.margins import MarginModel
-from ens_plugin.core.row_model import RowModel
+from ens_plugin.core.agreement import gather_cells, has_few_cells
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, strongest_rival
+from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, member_labels, strongest_rival
 from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
 from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, with_article
 from ens_plugin.errors import (
@@ -48,7 +43,6 @@ from ens_plugin.errors import (
     EnsPluginError,
     InputError,
     UnsupportedModelError,
-    WeakEstimateWarning,
     ends_at_caller,
 )
 from ens_plugin.findings import Finding, coded, finding
@@ -82,6 +76,8 @@ TRAINING_ROWS = (
 # Shares of training rows among the rows from which the agreement is doubted, and refused.
 DOUBTED_SHARE, REFUSED_SHARE = 0.1, 0.5
 SHOWN_ROWS = 5
+# Members of a row, of which none can be left out.
+FEWEST_LEFT = 2
 LIKE_TRAINING_ROWS = (
     "These rows may be the ones the model was trained on: every leaf of every tree holds at least as many of them as "
     "of its training rows. If they are, the agreement is far too high. Pass only rows that were not used for training."
@@ -377,9 +373,9 @@ def agreement(
 
     Notes
     -----
-    The distribution over rows of the chance that a member votes for the first of two labels, or of the margin between
-    the two labels that lead, is fitted as in an analysis by agreement, for which no true label is needed
-    (``docs/methods/size.md``).  Of more than two labels, at most 20000 random rows are fitted.
+    What infinitely many members would predict is drawn for each row as in an analysis of rows with labels; the label
+    that one member, drawn at random for each row, predicts stands for the true one (``docs/methods/size.md``).  Of
+    more than 6000 rows, so many random ones are drawn.
 
     A row with mean margin m, of standard deviation s over members, needs :math:`\Phi^{-1}(\alpha)^2 s^2 / m^2` members
     (Hernández-Lobato, Martínez-Muñoz, Suárez 2013, eq. 12, where the margin is that of votes on two labels).  It is
@@ -674,27 +670,33 @@ def _probability_sd(adapter: EnsembleAdapter, sample: Sample) -> float | None:
     return float(np.sqrt(np.mean(own.var(axis=0, ddof=1) / adapter.n_members)))
 
 
-def _row_model(adapter: EnsembleAdapter, evidence: Evidence) -> RowModel:
-    """Return the model of the sampled rows: by votes for the first of two labels, or by margins of the leading one."""
-    if label_count(adapter) > 2:
-        found = fit_contests(evidence.sample)
-        assert isinstance(found, MarginModel)
-        # The second half of its entries are the same rows with the other sign.
-        return replace(found, group=found.group[: evidence.sample.rows.size])
-    assert isinstance(evidence.tally, (SupportTally, MarginTally))
-    has_scores = adapter.output_kind == "scores"
-    return row_models(evidence.tally, evidence.weight, None, None, evidence.sample, has_scores)[0]
+def _law_of_draws(adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions) -> SizeLaw:
+    """Return the law of the agreement by draws of the rows' outputs, as an analysis of labelled rows has it."""
+    sample = _labelled_by_members(evidence.sample.some_rows(DRAWN_ROWS))
+    # The agreement rests on the drawn rows alone, which no sum over all rows corrects.
+    weight = np.full(sample.rows.size, min(evidence.weight.n_effective / sample.rows.size, 1.0))
+    draws = draw_labels(sample, weight, subset_rates(sample.block), has_scores=adapter.output_kind == "scores")
+    sizes = curve_sizes(settings.max_size, adapter.n_members)
+    ties_to = largest_tied(draws.n_labels, has_votes=are_votes(sample.block))
+    return agreement_law(draws, sizes, settings.random_state, ties_to)
 
 
-def _law_of_distribution(model: RowModel, evidence: Evidence, settings: ResolvedOptions) -> AgreementLaw:
-    """Return the law of the agreement by a distribution over rows, as an analysis of labelled rows has it."""
-    tally, weight = evidence.tally, evidence.weight
-    assert isinstance(tally, (SupportTally, MarginTally))
-    sample = replace(evidence.sample, rows=np.arange(evidence.sample.rows.size))
-    agreeing = size_model(model, None, subset_rates(tally, sample, weight, settings), sample)
-    outputs, sign, _ = signed_outputs(tally, sample.block)
-    luck = SizeLuck(outputs, sample.block.counted, sign, weight.n_rows)
-    return AgreementLaw(agreeing, draw_posteriors(model, settings.random_state), luck, settings.random_state)
+def _labelled_by_members(sample: Sample) -> Sample:
+    """Return rows with the label that a member of each, drawn at random, predicts; it no longer counts.
+
+    The row model is about rows with labels and other members' outputs.  Given a row, a member's label is drawn as
+    independently of the others' as a true label is.  Two members are too few to leave one out.
+    """
+    block = sample.block
+    if block.trials.min() <= FEWEST_LEFT:
+        return sample
+    rows = np.arange(sample.rows.size)
+    # The rows are in an order of their content, whatever that of X.
+    member = np.random.default_rng(0).integers(block.counted.shape[0], size=rows.size)
+    counted = block.counted.copy()
+    counted[member, rows] = False
+    labels = np.asarray(member_labels(block)[member, rows], dtype=np.int64)
+    return Sample(block.like(block.stored, counted, labels), sample.rows, sample.weight)
 
 
 def _law_of_cells(evidence: Evidence, cell: NDArray[np.integer] | None, settings: ResolvedOptions) -> SizeLaw | None:
@@ -720,12 +722,8 @@ def _result(
     findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
     law = own_law or _law_of_cells(evidence, row_cells(hash_rows(features, rows)), settings)
     if law is None:
-        with warnings.catch_warnings():
-            # The result has a doubt of its own about few rows.
-            warnings.simplefilter("ignore", WeakEstimateWarning)
-            model = _row_model(adapter, evidence)
-        law = _law_of_distribution(model, evidence, settings)
-        findings = (*findings, *_gap_doubts(model, evidence, n_members, settings))
+        law = _law_of_draws(adapter, evidence, settings)
+        findings = (*findings, *_gap_doubts(evidence, n_members, settings))
     found = agreement_size(law, n_members, settings)
     assert found.agreement is not None
     return Agreement(
@@ -751,10 +749,10 @@ def _few_rows(n_rows: int) -> tuple[Finding, ...]:
     return (finding("few-rows", f"Only {n_rows} rows: every estimate is imprecise. Pass more rows.", n_rows=n_rows),)
 
 
-def _gap_doubts(model: RowModel, evidence: Evidence, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
+def _gap_doubts(evidence: Evidence, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
     """Return a doubt where votes on two labels leave open whether rows have close votes; else none."""
     tally = evidence.tally
     if not isinstance(tally, SupportTally):
         return ()
-    found = gap_doubts(model, tally, evidence.sample, evidence.weight, n_members, settings)
+    found = gap_doubts(tally, evidence.sample, evidence.weight, n_members, settings)
     return tuple(each.with_sentence(each.sentence.replace(OTHER_CRITERION, ".")) for each in found)

@@ -33,7 +33,6 @@ from ens_plugin.core.weights import (
     MOST_DISPERSION,
     Representation,
     RowWeight,
-    bounds_by_members,
     design_effect,
     represent,
     small_number_factor,
@@ -359,7 +358,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
             'with {data="holdout"}.'
         )
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
-    measures = _measures(labels, change, trials[usable])
+    measures = _measures(labels, change)
     if measures or not found.looks_even:
         said = [unevenness, *measures]
         if evidence.chance is not None and evidence.weight.groups is None and not np.ptp(evidence.weight.total):
@@ -543,15 +542,12 @@ def _unevenness(found: Representation, names: list[str]) -> str:
     )
 
 
-def _measures(labels: tuple[LabelBasis, ...], change: float, trials: FloatArray) -> list[str]:
+def _measures(labels: tuple[LabelBasis, ...], change: float) -> list[str]:
     """Return a sentence on what was done about rows that are left out unevenly; none where that changed nothing."""
-    found = []
-    if labels and bounds_by_members(trials).size:
-        found.append("analysed in parts by number of members")
     changed = [basis for basis in labels if abs(basis.weight_factor - 1.0) >= LEAST_CHANGE]
-    if changed or change >= LEAST_CHANGE:
-        found.append(f"weighted to represent all{_by_label(changed)}")
-    return [f"Rows were therefore {', and usable ones '.join(found)}."] if found else []
+    if not changed and change < LEAST_CHANGE:
+        return []
+    return [f"Rows were therefore weighted to represent all{_by_label(changed)}."]
 
 
 def _by_label(labels: list[LabelBasis]) -> str:

@@ -4,292 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import PchipInterpolator
 from scipy.special import betainc, betaincinv, betaln, digamma, expit, gammaln, ndtr, stdtrit
 from scipy.stats import poisson
 
-from ens_plugin.core.comparison import luck_variance
-from ens_plugin.core.error_curve import PRIOR_VOTES, smallest_odd_size
-from ens_plugin.core.intervals import PosteriorDraws, interval_of_draws, size_draws, size_interval, spread_sizes
-from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.row_model import MAX_ITERATIONS, Density, Likelihood, RowModel, model_agreement, row_means
-from ens_plugin.core.sample import Sample, SubsetRates
-from ens_plugin.core.tally import RowBlock, count_members, member_labels, member_margins, strongest_rival
-from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, BoolArray, FloatArray, IntArray, as_sizes
-from ens_plugin.core.weights import RowWeight
+from ens_plugin.core.error_curve import smallest_odd_size
+from ens_plugin.core.intervals import interval_of_draws
+from ens_plugin.core.row_model import MAX_ITERATIONS
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, BoolArray, FloatArray, as_sizes
 
 __all__ = [
     "CLIPPED_LOSS",
-    "AgreementLaw",
-    "AnchoredAgreement",
     "CellVotes",
     "LabelChances",
     "LowChances",
-    "SizeLuck",
-    "SubsetRatio",
-    "anchor_agreement",
     "chances_of_labels",
-    "fit_contests",
     "fit_low_chances",
     "gather_cells",
     "has_few_cells",
     "is_low",
-    "member_dissent",
     "none_of",
-    "subset_ratio",
 ]
 
-N_SIZES = 48
-LARGEST_SIZE = 100_001
-POWERS = np.array([0.5, 1.0, 3.0])
-PRIOR_SD = np.array([1.0, 3.0, 3.0])
-LEAST_SD = 0.02
-# The disagreement falls with the root of the size where votes are smooth, so that a size moves by twice its error.
-BY_LOG = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class SubsetRatio:
-    """Logarithm of the ratio of the disagreement observed between subsets to the disagreement that a model predicts.
-
-    The coefficients, shape (3,), are of :math:`B^{-1/2}`, :math:`B^{-1}` and :math:`B^{-3}`; the ratio is 1 at
-    infinity.
-    """
-
-    coefficients: FloatArray
-    covariance: FloatArray
-
-    def log_at(self, sizes: ArrayLike) -> FloatArray:
-        """Return the logarithm of the ratio of observed to predicted disagreement at each size, shape (n_sizes,)."""
-        return np.asarray(_ratio_columns(as_sizes(sizes)) @ self.coefficients)
-
-    def sd_at(self, size: float) -> float:
-        """Return the standard deviation of the logarithm of the ratio of disagreements at one size."""
-        column = _ratio_columns(np.array([float(size)]))[0]
-        return float(np.sqrt(column @ self.covariance @ column))
-
-
-@dataclass(frozen=True, eq=False)
-class AnchoredAgreement:
-    """A row model whose disagreement with the infinite ensemble is multiplied by a factor of the size.
-
-    It implements :class:`ens_plugin.core.row_model.RowModel`.  The logarithm of the factor is a function of log B
-    between sizes 1 and 100001; `ratio` is the part of it that is estimated from subsets, for its noise.
-    """
-
-    model: RowModel
-    density: Density | None
-    likelihood: Likelihood
-    counts: FloatArray
-    group: NDArray[np.integer]
-    point_weights: FloatArray
-    log_factor: PchipInterpolator
-    ratio: SubsetRatio
-
-    def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Return the probability of a wrong label at each size and grid point, shape (n_sizes, n_points)."""
-        return self.model.error_by_point(sizes)
-
-    def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Return the estimated chance of the infinite ensemble's label, shape (n_sizes, n_points), not cut at 0."""
-        place = np.log(np.clip(as_sizes(sizes), 1.0, LARGEST_SIZE))
-        factor = np.exp(self.log_factor(place))[:, None]
-        return np.asarray(1.0 - factor * (1.0 - self.model.agreement_by_point(sizes)))
-
-    def slope_by_point(self, size: float) -> FloatArray:
-        """Return the derivative of the error in the mean output at each grid point, shape (n_points,)."""
-        return self.model.slope_by_point(size)
-
-
-@dataclass(frozen=True, eq=False)
-class SizeLuck:
-    """What the size by agreement owes to the members that were trained: another seed gives another one.
-
-    Attributes
-    ----------
-    outputs : ndarray, shape (n_members, n_sampled)
-        The output of each member whose mean determines the label.
-    counted : ndarray of bool, shape (n_members, n_sampled)
-    slopes_by : ndarray, shape (n_sampled,)
-        Sign of each row's outputs, times its relative weight.
-    n_rows : float
-        Number of rows of the whole data.
-    """
-
-    outputs: NDArray[Any]
-    counted: NDArray[np.bool_]
-    slopes_by: FloatArray
-    n_rows: float
-
-    def log_sd(self, model: RowModel, size: int, confidence: float) -> float:
-        """Return the standard deviation over seeds of the logarithm of a size, by the delta method."""
-        apart, further = 1.0 - model_agreement(model, [size, 2 * size + 1])
-        if not 0.0 < further < apart:
-            return 0.0
-        # Towards the infinite ensemble's label, an output makes the other label rarer on either side.
-        side = 1.0 - 2.0 * model.error_by_point([np.inf])[0]
-        slopes = row_means(model, (side * model.slope_by_point(size))[None])[0]
-        variance = luck_variance(self.outputs, self.counted, slopes * self.slopes_by, self.n_rows)
-        by_log = np.log((2 * size + 1) / size) / np.log(apart / further)
-        # Of one member, the disagreement may be far below the one that is allowed.
-        return float(by_log * np.sqrt(variance) / max(apart, 1.0 - confidence))
-
-
-@dataclass(frozen=True, eq=False)
-class AgreementLaw:
-    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of the agreement with the infinite ensemble, by a row model.
-
-    The model's density has no draws (None) if it is a point mass.
-    """
-
-    model: RowModel
-    drawn: PosteriorDraws | None
-    luck: SizeLuck
-    random_state: int
-
-    def losses(self, sizes: ArrayLike) -> FloatArray:
-        """Return the share of labels that are not the infinite ensemble's at each size, shape (n_sizes,)."""
-        return 1.0 - model_agreement(self.model, sizes)
-
-    def size_within(self, tolerance: float, max_size: int) -> int | None:
-        """Return the smallest odd size with at most so large a share of other labels; None if above `max_size`."""
-        return smallest_odd_size(lambda size: 1.0 - float(self.losses([size])[0]), 1.0 - tolerance, max_size)
-
-    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Return the interval of :meth:`size_within`, over samples of the rows and seeds of the members."""
-        draws = size_draws(self.model, 1.0 - tolerance, max_size, self.random_state, drawn=self.drawn)
-        known, size = draws[np.isfinite(draws)], self.size_within(tolerance, max_size)
-        if known.size:
-            of_seeds = 0.0 if size is None else self.luck.log_sd(self.model, size, 1.0 - tolerance)
-            log_sd = float(np.hypot(self._ratio_sd(float(np.median(known))), of_seeds))
-            draws = spread_sizes(draws, log_sd, self.random_state)
-        return size_interval(draws, level, max_size)
-
-    def _ratio_sd(self, size: float) -> float:
-        """Return the standard deviation of the size's logarithm, as far as the ratio of disagreements is not known."""
-        return BY_LOG * self.model.ratio.sd_at(size) if isinstance(self.model, AnchoredAgreement) else 0.0
-
-
-def fit_contests(sample: Sample) -> RowModel:
-    """Fit a model of the margins of each row's leading label over the runner-up, whatever the true label.
-
-    Each row, of at least two members, enters with both signs and half of its weight, because either label was as likely
-    to lead.  The first entries are the sample's rows in their order, with the leading label's sign.
-    """
-    block = sample.block
-    support = block.support
-    lead = np.argmax(support, axis=1)
-    against = strongest_rival(support, lead)
-    margins = member_margins(RowBlock(block.outputs, block.counted, lead, block.n_labels), against)
-    trials = block.trials
-    # In one memory order whatever that of the outputs, because rounding depends on the order.
-    deviations = np.multiply(margins, block.counted, dtype=np.float64, order="C")
-    mean = deviations.sum(axis=0) / trials
-    deviations -= mean
-    deviations *= block.counted
-    sd = np.sqrt(np.einsum("ti,ti->i", deviations, deviations) / (trials - 1.0))
-    weight = RowWeight(np.tile(sample.weight / 2, 2), np.full(2 * trials.size, 0.5), np.tile(sample.weight**2 / 2, 2))
-    return fit_margins(np.append(mean, -mean), np.tile(sd, 2), np.tile(trials, 2), weight)
-
-
-def member_dissent(model: RowModel, contests: RowModel | None, sample: Sample) -> FloatArray:
-    """Return the estimated chance that a member's label is not the infinite ensemble's, for each sampled row.
-
-    :math:`(1 - r)(1 - a) + r(1 - b)`, of shares a and b of the members for the first of two labels and the second, and
-    the chance r that the infinite ensemble predicts the second (``docs/methods/uncertainty.md``).  It needs no relation
-    of the mean of the outputs to the shares of the labels.  For more than two labels, `contests` are used in place of
-    `model`.
-    """
-    block = sample.block
-    if contests is None:
-        first, used = block.target, model
-    else:
-        first, used = np.argmax(block.support, axis=1), contests
-    second = strongest_rival(block.support, first)
-    labels, trials = member_labels(block), block.trials
-    of_first, of_second = (count_members((labels == label) & block.counted) / trials for label in (first, second))
-    is_second = row_means(used, used.error_by_point([np.inf]), np.arange(trials.size))[0]
-    return np.asarray((1.0 - is_second) * (1.0 - of_first) + is_second * (1.0 - of_second))
-
-
-def subset_ratio(model: RowModel, rates: SubsetRates, rows: IntArray, weight: FloatArray) -> SubsetRatio:
-    """Return the ratio of the observed disagreement of subsets with a row's other members to that of a model.
-
-    Subset and other members are disjoint, so that their labels are independent draws given the row.  Ensembles of B and
-    C members differ as often as one of :math:`1/(1/B + 1/C)` members differs from the infinite one, which is the size
-    assigned to a ratio (``docs/methods/size.md``).
-    """
-    predicted, size = np.full((2, *rates.apart.shape), np.nan)
-    for n_members in np.unique(rates.members):
-        halves = rates.sizes[2 * rates.sizes <= n_members]
-        own = np.flatnonzero(rates.members == n_members)
-        if halves.size == 0:
-            continue
-        first, other = model.error_by_point(halves), model.error_by_point(n_members - halves)
-        here = np.ix_(np.arange(halves.size), own)
-        predicted[here] = row_means(model, first * (1.0 - other) + other * (1.0 - first), rows[own])
-        size[here] = (halves * (n_members - halves) / n_members)[:, None]
-    points = [
-        _log_ratio(apart, expected, sizes, weight)
-        for apart, expected, sizes in zip(rates.apart, predicted, size, strict=True)
-    ]
-    known = np.array([point for point in points if point is not None])
-    precision = np.diag(1.0 / PRIOR_SD**2)
-    if known.size == 0:
-        return SubsetRatio(np.zeros(POWERS.size), np.zeros((POWERS.size, POWERS.size)))
-    columns = _ratio_columns(known[:, 0]) / known[:, 2:]
-    # Ratios at all sizes are from the same rows and so correlated: together they are hardly more precise than one.
-    fitted = np.linalg.inv(columns.T @ columns + precision)
-    covariance = fitted @ (columns.T @ columns * known.shape[0] + precision) @ fitted
-    return SubsetRatio(fitted @ (columns.T @ (known[:, 1] / known[:, 2])), covariance)
-
-
-def _log_ratio(
-    apart: FloatArray, expected: FloatArray, size: FloatArray, weight: FloatArray
-) -> tuple[float, float, float] | None:
-    """Return effective size, logarithm of observed over expected disagreement, and its sd; None for too few rows."""
-    known = ~np.isnan(apart) & ~np.isnan(expected)
-    share = np.where(known, weight, 0.0)
-    if 2 * np.count_nonzero(known) < known.size or share.sum() <= 0:
-        return None
-    share = share[known] / share.sum()
-    observed, predicted = share @ apart[known], share @ expected[known]
-    if observed <= NEGLIGIBLE or predicted <= NEGLIGIBLE:
-        return None
-    residual = apart[known] - observed / predicted * expected[known]
-    sd = np.hypot(np.sqrt(np.sum((share * residual) ** 2)) / observed, LEAST_SD)
-    return float(share @ size[known]), float(np.log(observed / predicted)), float(sd)
-
-
-def _ratio_columns(sizes: FloatArray) -> FloatArray:
-    return np.asarray(sizes[:, None] ** -POWERS)
-
-
-def anchor_agreement(
-    model: RowModel, contests: RowModel | None, ratio: SubsetRatio, rows: IntArray, weight: FloatArray
-) -> AnchoredAgreement:
-    """Return a model whose disagreement is multiplied by two corrections, from leading labels and from subsets.
-
-    `contests` are of the sampled `rows`, which are numbered as in the model of all rows; of two labels they are None,
-    and the ratio is that of `model`.
-    """
-    sizes = np.unique(np.geomspace(1, LARGEST_SIZE, N_SIZES).astype(np.int64) // 2 * 2 + 1).astype(np.float64)
-    whole = np.maximum(1.0 - model_agreement(model, sizes), NEGLIGIBLE)
-    factor = ratio.log_at(sizes)
-    if contests is not None:
-        by_row = row_means(model, 1.0 - model.agreement_by_point(sizes), rows)
-        same_rows = np.maximum(by_row @ weight / weight.sum(), NEGLIGIBLE)
-        factor += np.log(np.maximum(1.0 - model_agreement(contests, sizes), NEGLIGIBLE) / same_rows)
-    disagreement = np.minimum.accumulate(np.minimum(whole * np.exp(factor), 1.0))
-    log_factor = PchipInterpolator(np.log(sizes), np.log(disagreement / whole))
-    own = (model.density, model.likelihood, model.counts, model.group, model.point_weights)
-    return AnchoredAgreement(model, *own, log_factor, ratio)
-
-
+# Jeffreys' prior of a share.
+PRIOR_VOTES = 0.5
 ROWS_PER_CELL = 4.0
 MAX_CELLS = 200
 N_DRAWS = 400

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
-from ens_plugin.core.intervals import SD_INFLATION, density_error_sd, posterior_error_sd, wilson_interval
+from ens_plugin.core.intervals import wilson_interval
 from ens_plugin.core.judged_rows import JudgedRows, judged_by_both
-from ens_plugin.core.row_model import RowModel, model_error
 from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, count_members, parts_of
 from ens_plugin.core.validation import FloatArray, as_weight
 
@@ -20,10 +19,8 @@ __all__ = [
     "OUT_OF_BAG_FACTOR",
     "Difference",
     "agreement_interval",
-    "deconvolution_variance",
     "influence_on_variance",
     "interval_over_seeds",
-    "luck_variance",
     "mean_difference",
     "paired_difference",
     "row_losses",
@@ -42,28 +39,13 @@ def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slop
     a random subset of the N rows, determine the loss, and the slope :math:`w_i` is the derivative of a row's expected
     loss in its mean output.
     """
-    return _luck(outputs, counted, slopes, n_rows)[0]
-
-
-def luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
-    """Return the variance of the measured mean loss over seeds and bags, with each row's own part.
-
-    As :func:`shared_luck_variance`, but the squares :math:`e_{ti}^2` are not subtracted.
-    """
-    return sum(_luck(outputs, counted, slopes, n_rows))
-
-
-def _luck(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> tuple[float, float]:
-    """Return the variance that rows share, and that of the rows on their own."""
     n_sampled = slopes.size
     if n_sampled < 2:
-        return 0.0, 0.0
+        return 0.0
     n = count_members(counted)
     factors = np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
     sums, squares = (_vote_sums if outputs.dtype == np.bool_ else _output_sums)(outputs, counted, n, factors)
-    pairs = float(sums @ sums) - squares
-    shared = max(pairs, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
-    return shared, squares / (n_sampled * n_rows)
+    return max(float(sums @ sums) - squares, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
 
 
 def influence_on_variance(trials: FloatArray) -> FloatArray:
@@ -94,19 +76,6 @@ def _vote_sums(
     share = count_members(ones) / np.maximum(n, 1.0)
     sums = ones @ factors - counted @ (factors * share)
     return np.asarray(sums), float(factors**2 @ (n * share * (1.0 - share)))
-
-
-def deconvolution_variance(model: RowModel, size: float, *, counts_votes: bool) -> float:
-    """Return the variance of an error estimated by a fitted distribution, beyond that of a share of the same rows.
-
-    It is 0 where nothing had to be fitted, and tends to 0 as the number of members rises.  A model is fitted to counts
-    of votes or support, or else to margins.
-    """
-    if model.density is None:
-        return 0.0
-    sd = (density_error_sd if counts_votes else posterior_error_sd)(model, [size])[0] / SD_INFLATION
-    error = float(model_error(model, [size])[0])
-    return max(float(sd**2) - error * (1.0 - error) / float(model.counts.sum()), 0.0)
 
 
 def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:

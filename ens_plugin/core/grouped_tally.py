@@ -19,7 +19,6 @@ from ens_plugin.core.votes import share_angle
 from ens_plugin.core.weights import RowWeight
 
 __all__ = [
-    "CrossedMargins",
     "GroupedValues",
     "Groups",
     "group_rows",
@@ -72,20 +71,6 @@ class GroupedValues:
 
     trials: FloatArray
     moments: LossMoments | None
-
-
-@dataclass(frozen=True, eq=False)
-class CrossedMargins:
-    """Margins of groups of rows, each half of the members against the rival label that the other half prefers.
-
-    `sampled`, shape (n_sampled,), is the entry of each sampled row.
-    """
-
-    mean: FloatArray
-    sd: FloatArray
-    trials: FloatArray
-    weight: RowWeight
-    sampled: NDArray[np.intp]
 
 
 def group_rows(code: IntArray, columns: Sequence[FloatArray], weight: FloatArray) -> Groups:

@@ -8,26 +8,15 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import gammainc, gammaincinv, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
-from ens_plugin.core.error_curve import Anchor, mean_error
-from ens_plugin.core.row_model import (
-    Density,
-    RowModel,
-    cell_weights,
-    design,
-    group_means,
-    mean_posterior,
-    posterior_products,
-)
-from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, previous_odd_size
 
 __all__ = [
     "N_DRAWS",
@@ -36,13 +25,8 @@ __all__ = [
     "ErrorDraws",
     "FittedTail",
     "LargestValues",
-    "PosteriorDraws",
     "TrainingRatio",
     "algorithmic_variance",
-    "combine_draws",
-    "density_error_sd",
-    "draw_errors",
-    "draw_posteriors",
     "dyadic_variance",
     "fit_tail",
     "hall_limits",
@@ -50,71 +34,14 @@ __all__ = [
     "largest_values",
     "pooled_ratio",
     "pooled_variance",
-    "posterior_error_sd",
-    "size_draws",
     "size_interval",
     "size_of_approach",
-    "spread_sizes",
     "wilson_interval",
 ]
 
 SD_INFLATION = 1.1
 N_DRAWS = 200
-N_SIZES = 72
 SUM_ROWS = 512
-
-
-def density_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    r"""Return the standard deviation, over samples of rows, of an error computed from the fitted density, by size.
-
-    It is 1.1 times the larger of :math:`\sqrt{e(1-e)/N}` and the Laplace approximation
-    :math:`\sqrt{h^\top H^{-1} h}`, :math:`h = Q^\top (g \cdot (\pi - e))`.
-    """
-    wrong = model.error_by_point(sizes)
-    share = model.point_weights
-    error = np.tensordot(wrong, share, axes=1)
-    naive = _naive_sd(model, error)
-    if model.density is None:
-        return np.asarray(SD_INFLATION * naive)
-    gradient = density_gradient(model, model.density, wrong)
-    return np.asarray(SD_INFLATION * np.maximum(naive, _laplace_sd(model.density, gradient)))
-
-
-def density_gradient(model: RowModel, density: Density, wrong: FloatArray) -> FloatArray:
-    r"""Return the derivatives of errors of the density in its coefficients, :math:`Q^\top (g \cdot (\pi - e))`.
-
-    `wrong` is ``model.error_by_point`` of the sizes; the result has shape (n_sizes, n_coefficients).
-    """
-    share = model.point_weights
-    error = np.tensordot(wrong, share, axes=1)
-    by_point = wrong * (share / np.maximum(share, 1e-300))
-    return np.asarray((density.weights * (by_point - error[:, None])) @ design())
-
-
-def posterior_error_sd(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    r"""Return the standard deviation, over samples of rows, of an error averaged over the rows' posteriors, by size.
-
-    It is 1.1 times :math:`\sqrt{e(1-e)/N + h^\top H^{-1} h}`, h the mean over rows of the posterior covariance of
-    :math:`\pi` with the columns of the log-density.  The model must have a density.
-    """
-    assert model.density is not None
-    wrong = model.error_by_point(sizes)
-    error = np.tensordot(wrong, model.point_weights, axes=1)
-    columns = design()
-    products = posterior_products(model, model.density.maximum.row_means)
-    covariances = mean_posterior(model, model.density.weights)[:, None] * columns - products.T
-    gradient = np.tensordot(wrong, covariances, axes=1)
-    return np.asarray(SD_INFLATION * np.hypot(_naive_sd(model, error), _laplace_sd(model.density, gradient)))
-
-
-def _naive_sd(model: RowModel, error: FloatArray) -> FloatArray:
-    """Return the binomial standard deviation of an error that is a share of the rows, shape as `error`."""
-    return np.asarray(np.sqrt(np.clip(error * (1.0 - error), 0.0, None) / model.counts.sum()))
-
-
-def _laplace_sd(density: Density, gradient: FloatArray) -> FloatArray:
-    """Return the standard deviation of functions of the density's coefficients from the gradients of the functions."""
-    return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", gradient, density.covariance, gradient)))
 
 
 def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
@@ -132,105 +59,6 @@ def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: f
     centre = (e + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(np.clip(spread, 0.0, None) / n + z**2 / (4 * n**2))
     return np.clip(centre - half, 0.0, e), np.clip(centre + half, e, 1.0)
-
-
-class PosteriorDraws(NamedTuple):
-    """Draws of a model's density from its Laplace approximation, and what belongs to each.
-
-    Attributes
-    ----------
-    steps : ndarray, shape (n_draws, n_coefficients)
-        By which the coefficients of the density are changed.
-    means : ndarray, shape (n_draws, n_points)
-        Mean posterior of the rows under each density.
-    levels : ndarray, shape (n_draws, 1)
-        Independent uniform numbers, for what is drawn given the density.
-    """
-
-    steps: FloatArray
-    means: FloatArray
-    levels: FloatArray
-
-
-def draw_posteriors(model: RowModel, random_state: int, n_draws: int = N_DRAWS) -> PosteriorDraws | None:
-    """Draw densities from the Laplace approximation of a model's density; None for a point mass."""
-    if model.density is None:
-        return None
-    rng = np.random.default_rng(random_state)
-    factor = np.linalg.cholesky(model.density.covariance)
-    steps = rng.standard_normal((n_draws, factor.shape[0])) @ factor.T
-    means = mean_posterior(model, cell_weights(model.density.coefficients + steps))
-    return PosteriorDraws(steps, means, rng.random((n_draws, 1)))
-
-
-def size_draws(
-    model: RowModel,
-    confidence: float,
-    max_size: int,
-    random_state: int,
-    n_draws: int = N_DRAWS,
-    *,
-    drawn: PosteriorDraws | None = None,
-) -> FloatArray:
-    """Return draws of the recommended size from its posterior, shape (n_draws,); infinity where above `max_size`.
-
-    For each, a density is drawn from its Laplace approximation, then the rows' parameters from their
-    posteriors under that density.  The share of rows that disagree is then a sum of independent terms,
-    whose posterior is taken as a gamma distribution with the exact mean and variance.
-
-    `drawn` are the :func:`draw_posteriors` of a model of the same density, where they are known already.
-    """
-    drawn = draw_posteriors(model, random_state, n_draws) if drawn is None else drawn
-    if drawn is None:
-        return np.ones(n_draws)
-    sizes = odd_grid(max_size)
-    disagreement = 1.0 - model.agreement_by_point(sizes)
-    variance = _disagreement_variance(model, disagreement)
-    mean = np.maximum(np.tensordot(drawn.means, disagreement, axes=([1], [1])), 1e-12)
-    levels = drawn.levels
-    shape, scale = mean**2 / variance, variance / mean
-    # The share falls with the size.  A quantile takes ten times as long as a probability: only the two on both sides of
-    # the wanted share are computed.
-    is_below = levels <= gammainc(shape, (1.0 - confidence) / scale)
-    first = np.argmax(is_below, axis=1)[:, None]
-    around = np.hstack([np.maximum(first - 1, 0), first])
-    shape, scale = (np.take_along_axis(each, around, axis=1) for each in (shape, scale))
-    shares = np.asarray(gammaincinv(shape, levels) * scale)
-    found = _size_between(sizes[around], shares, 1.0 - confidence)
-    return np.where(is_below.any(axis=1), found, np.inf)
-
-
-def spread_sizes(draws: FloatArray, log_sd: float, random_state: int) -> FloatArray:
-    """Return drawn odd sizes, moved by a normal error of their logarithms; infinite ones stay."""
-    noise = np.random.default_rng([random_state, draws.size]).standard_normal(draws.size)
-    # A factor beyond this is above every size, or below 1.
-    moved = draws * np.exp(np.clip(log_sd * noise, -600.0, 600.0))
-    return np.asarray(2.0 * np.maximum(np.round((moved - 1.0) / 2.0), 0.0) + 1.0)
-
-
-def odd_grid(max_size: int) -> NDArray[np.int64]:
-    """Return log-spaced odd sizes up to `max_size`."""
-    return np.asarray(np.unique((np.geomspace(1, max_size, N_SIZES).astype(np.int64) - 1) // 2 * 2 + 1))
-
-
-def _disagreement_variance(model: RowModel, disagreement: FloatArray) -> FloatArray:
-    """Return the variance of the share of rows that disagree, given the posteriors of the rows, shape (n_sizes,)."""
-    squares, means = np.split(group_means(model, np.concatenate([disagreement**2, disagreement])), 2)
-    spread = squares - means**2
-    return np.asarray(np.maximum(spread @ model.counts / model.counts.sum() ** 2, 1e-18))
-
-
-def _size_between(sizes: NDArray[np.int64], shares: FloatArray, wanted: float) -> FloatArray:
-    """Return the odd size at which a decreasing share falls to `wanted`, interpolated in logarithms.
-
-    Sizes and shares have shape (n_draws, 2): the last size whose share is above `wanted`, and the next one; both are
-    the first one where its share is below.
-    """
-    high, low = np.log(np.maximum(shares, 1e-300)).T
-    part = (high - np.log(wanted)) / np.maximum(high - low, 1e-12)
-    log_size = np.log(sizes[:, 0]) + part * np.log(sizes[:, 1] / sizes[:, 0])
-    between = 2.0 * np.ceil((np.exp(log_size) - 1.0) / 2.0 - 1e-9) + 1.0
-    return np.where(sizes[:, 0] == sizes[:, 1], sizes[:, 0], between)
 
 
 def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, int | None]:
@@ -310,16 +138,19 @@ class ErrorDraws:
     draws : ndarray, shape (n_draws, n_sizes)
     even_shift : ndarray, shape (n_sizes,), or None
         What ties of hard votes add to the error at the even size above each size; None where they add nothing.
+    ties_to : float
+        Largest even size up to which an ensemble has the error of one with a member less, but for that shift.
     """
 
     sizes: FloatArray
     error: FloatArray
     draws: FloatArray
     even_shift: FloatArray | None = None
+    ties_to: float = 0.0
 
     def losses(self, sizes: ArrayLike) -> FloatArray:
         """Return the error at each size less that of the infinite ensemble, shape (n_sizes,)."""
-        wanted = 1.0 / np.asarray(sizes, dtype=np.float64)
+        wanted = 1.0 / previous_odd_size(np.asarray(sizes, dtype=np.float64), self.ties_to)
         return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], (self.error - self.error[-1])[::-1]))
 
     def size_within(self, tolerance: float, max_size: int) -> int | None:
@@ -334,59 +165,6 @@ class ErrorDraws:
     def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
         """Return the interval of :meth:`size_within` by the draws."""
         return interval_of_draws(self.size_draws(tolerance), self.size_within(tolerance, max_size), max_size, level)
-
-    def spread(self, errors: FloatArray, random_state: int) -> ErrorDraws:
-        """Return the draws spread further by errors of the curve that a jackknife found, shape (n_groups, n_sizes).
-
-        Multiples of the errors have Student's distribution with n_groups - 1 degrees of freedom.
-        """
-        n_errors = errors.shape[0]
-        if n_errors < 2:
-            return self
-        rng = np.random.default_rng([random_state, n_errors])
-        n_draws, freedom = self.draws.shape[0], n_errors - 1
-        scale = np.sqrt(freedom / rng.chisquare(freedom, (n_draws, 1)))
-        return replace(self, draws=self.draws + scale * rng.standard_normal((n_draws, n_errors)) @ errors)
-
-
-def draw_errors(
-    models: Sequence[RowModel], anchor: Anchor | None, max_size: int, drawn: Sequence[PosteriorDraws | None]
-) -> ErrorDraws:
-    """Return the mean error of the fitted models by size, with draws of their densities from the Laplace approximation.
-
-    What subsets of the members add to the models' errors, the anchor, is taken as known.  `drawn` are the
-    :func:`draw_posteriors` of each model.
-    """
-    sizes = np.append(odd_grid(max_size).astype(np.float64), np.inf)
-    shift = np.zeros(sizes.size) if anchor is None else anchor.at(sizes)
-    draws = np.mean([_model_draws(model, sizes, own) for model, own in zip(models, drawn, strict=True)], axis=0)
-    return ErrorDraws(sizes, mean_error(list(models), sizes) + shift, draws + shift)
-
-
-def _model_draws(model: RowModel, sizes: FloatArray, drawn: PosteriorDraws | None) -> FloatArray:
-    """Return the errors of other rows of the same population: linear in the drawn changes of the density.
-
-    The mean posteriors of the rows vary less the more members there are, because they are about these rows alone.  The
-    errors of the drawn densities themselves vary too much with few members, whose approximation has long tails.
-    """
-    by_point = model.error_by_point(sizes)
-    error = by_point @ model.point_weights
-    if drawn is None or model.density is None:
-        return np.tile(error, (N_DRAWS, 1))
-    return np.asarray(error + drawn.steps @ density_gradient(model, model.density, by_point).T)
-
-
-def combine_draws(parts: Sequence[ErrorDraws], share: FloatArray) -> ErrorDraws:
-    """Return the errors of all rows from those of disjoint parts of them, with their shares of the weight."""
-    # The parts are independent, and their draws came from one seed: each part's are taken in an order of its own.
-    mixed = [part.draws[np.random.default_rng(index).permutation(N_DRAWS)] for index, part in enumerate(parts)]
-    shifts = [np.zeros(part.sizes.size) if part.even_shift is None else part.even_shift for part in parts]
-    return ErrorDraws(
-        parts[0].sizes,
-        np.asarray(share @ np.array([part.error for part in parts])),
-        np.asarray(np.tensordot(share, np.array(mixed), axes=1)),
-        None if all(part.even_shift is None for part in parts) else np.asarray(share @ np.array(shifts)),
-    )
 
 
 def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:

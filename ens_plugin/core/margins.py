@@ -1,4 +1,4 @@
-r"""The margin method: error at any size for soft votes, raw scores and more than two labels.
+r"""The row model of raw scores: their margins, which are normal, and draws of them.
 
 A member's margin on a row is its support for the true label minus its support for the strongest
 rival; the ensemble is wrong where the mean margin is negative.  The spread of one member's margin
@@ -9,19 +9,34 @@ spread is constant, the true mean margins are deconvolved from the observed ones
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from ens_plugin.core.label_draws import (
+    SEED_OF_DRAWS,
+    SQRT_TWO_PI,
+    Draws,
+    LabelDraws,
+    LabelledRows,
+    draw_cells,
+    draws_of,
+    fit_by_label,
+    spread_levels,
+    value_order,
+    victory,
+)
 from ens_plugin.core.row_model import N_CELLS, BandMatrix, Density, Likelihood, RowGroups, fit_density, mean_posterior
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     ROUNDING,
     AnyIntArray,
     FloatArray,
+    IntArray,
     as_sizes,
     as_values,
     code_index,
@@ -29,18 +44,12 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 
-__all__ = [
-    "MarginModel",
-    "fit_margins",
-    "margin_errors",
-]
+__all__ = ["DrawnScores", "MarginModel", "RivalMargins", "draw_margins", "fit_margins"]
 
 SPREAD_LEVELS = np.arange(1, 200) / 200
 SPREAD_BANDWIDTH = 0.075
 FEWEST_SPREAD_ROWS = 20.0
 LEAST_VARIANCE = 0.02
-# One member votes for one label, so that there is no choice among rivals.
-FEWEST_CHOOSING = 3.0
 TAIL_SHARE = 0.003
 PADDING = 0.05
 FINE_POINTS = 801
@@ -49,6 +58,8 @@ COUNTS_PER_OCTAVE = 8
 # Likelihoods beyond so many standard errors, 3e-43 of the largest, are taken as 0 where few others are left.
 FARTHEST_LIKELY, MOST_KEPT = 14.0, 0.5
 MOST_BLOCKS, LEAST_BLOCK = 16, 32
+# Of an ensemble that stands for infinitely many members: at infinity, a margin of 0 must stay 0 and not become NaN.
+LARGEST_SIZE = 1e20
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +78,6 @@ class MarginModel:
         Distance of each mean margin from 0 in such standard deviations; evenly spaced.
     density, likelihood, counts, group, point_weights
         See RowModel.
-    shift : float
-        Distance by which the margins are too low, because the strongest rival was selected by its noisy votes.
-    shift_loss : float
-        An ensemble of B members chooses among rivals by noisy votes too: its shift is less by `shift_loss` / B,
-        from three members on.
-    left_out_shifts : ndarray, shape (n_simulations, 2), or None
-        Both without each of the simulations that they are from; None where nothing is shifted.
     """
 
     support: FloatArray
@@ -84,45 +88,19 @@ class MarginModel:
     counts: FloatArray
     group: AnyIntArray
     point_weights: FloatArray
-    shift: float = 0.0
-    shift_loss: float = 0.0
-    left_out_shifts: FloatArray | None = None
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability of a wrong label, a negative mean margin, by size and point, shape (n_sizes, 400)."""
-        return margin_errors(self.distance, self.shift, self.shift_loss, as_sizes(sizes))
-
-    def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Return the probability that the mean margin has the sign of its limit at infinity, shape (n_sizes, 400).
-
-        It is that of one rival: the ensemble's own choice among rivals moves labels on other rows too, which the
-        subsets that correct an agreement show.
-        """
-        return np.asarray(ndtr(np.abs(_root(as_sizes(sizes))[:, None] * (self.distance + self.shift))))
-
-    def slope_by_point(self, size: float) -> FloatArray:
-        """Return the derivative of the error in the mean margin at each grid point, shape (400,)."""
-        standardized = _standardized(self.distance, self.shift, self.shift_loss, as_sizes([size]))[0]
-        density = np.exp(-0.5 * standardized**2) / np.sqrt(2 * np.pi)
-        return np.asarray(-np.sqrt(size) / self.spread * density)
+        wanted = as_sizes(sizes)
+        error = ndtr(-_standardized(self.distance, wanted))
+        # Of the infinite ensemble it is the part of each cell of the grid in which that is wrong.
+        error[np.isinf(wanted)] = np.clip(0.5 - self.distance / (self.distance[1] - self.distance[0]), 0.0, 1.0)
+        return np.asarray(error)
 
 
-def margin_errors(distance: FloatArray, shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:
-    """Return the probability of a negative mean margin for one or more grids, shape (n_sizes, ..., n_points).
-
-    `distance` has shape (..., n_points), and `shift` and `shift_loss` are those of a :class:`MarginModel`.  Of the
-    infinite ensemble it is the part of each grid cell in which that is wrong.
-    """
-    error = ndtr(-_standardized(distance, shift, shift_loss, sizes))
-    step = distance[..., 1:2] - distance[..., :1]
-    error[np.isinf(sizes)] = np.clip(0.5 - (distance + shift) / step, 0.0, 1.0)
-    return np.asarray(error)
-
-
-def _standardized(distance: FloatArray, shift: float, shift_loss: float, sizes: FloatArray) -> FloatArray:
-    shifts = shift - shift_loss / np.maximum(sizes, FEWEST_CHOOSING)
-    by_size = (slice(None), *(None for _ in distance.shape))
-    return np.asarray(_root(sizes)[by_size] * (distance + shifts[by_size]))
+def _standardized(distance: FloatArray, sizes: FloatArray) -> FloatArray:
+    # At infinity, a distance of 0 must stay 0 and not become NaN.
+    return np.asarray(np.sqrt(np.minimum(sizes, np.finfo(np.float64).max))[:, None] * distance)
 
 
 def fit_margins(
@@ -162,9 +140,125 @@ def fit_margins(
     return replace(prior, point_weights=mean_posterior(prior, density.weights))
 
 
-def _root(sizes: FloatArray) -> FloatArray:
-    # At infinity, a distance of 0 must stay 0 and not become NaN.
-    return np.asarray(np.sqrt(np.minimum(sizes, np.finfo(np.float64).max)))
+class MarginContest:
+    """One label against its rivals by normal margins; :class:`~ens_plugin.core.label_draws.Contest`.
+
+    The margins over each rival, shape (n_rows, n_draws), are in standard deviations of one member's.
+    """
+
+    def __init__(self, margins: Sequence[Draws]) -> None:
+        self._margins = margins
+
+    def chance(self, size: float) -> Draws:
+        """Return the chance that so many members predict the label."""
+        root = np.float32(np.sqrt(min(size, LARGEST_SIZE)))
+        places = range(len(self._margins))
+        # Scores of equal spread make margins over two rivals that have half of their variance in common.
+        return victory([margin * root for margin in self._margins], {(i, j): 0.5 for j in places for i in range(j)})
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnScores:
+    """Mean scores of the true label and its strongest rivals; :class:`~ens_plugin.core.label_draws.Outputs`.
+
+    `scores`, shape (n_rows, n_draws, 1 + n_rivals), are relative to the true label's, and `spread`, shape (n_rows,
+    n_draws), is the standard deviation of one member's margin.
+    """
+
+    scores: Draws
+    spread: Draws
+
+    def contest(self, place: int) -> MarginContest:
+        """Return the contest of the label in one place with all others."""
+        own = self.scores[..., place]
+        others = [self.scores[..., other] for other in range(self.scores.shape[2]) if other != place]
+        return MarginContest([(own - other) / self.spread for other in others])
+
+    def strongest_first(self) -> DrawnScores:
+        """Return the same scores, descending."""
+        return DrawnScores(-np.sort(-self.scores, axis=2), self.spread)
+
+    def slopes(self, size: float) -> Draws:
+        """Return the derivative of the chance of the true label in its mean margin over the strongest rival."""
+        distance = (self.scores[..., 0] - self.scores[..., 1]) / self.spread
+        density = np.exp(-0.5 * size * distance**2) / SQRT_TWO_PI
+        return np.asarray(density * np.float32(np.sqrt(size)) / self.spread)
+
+    def vote(self, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
+        """Return the votes of members that decide by scores, which hardly ever tie: one for the strongest label."""
+        return np.asarray(self.scores == self.scores.max(axis=2, keepdims=True), dtype=np.int64)
+
+    def take(self, rows: AnyIntArray) -> DrawnScores:
+        """Return the scores of some of the rows."""
+        return DrawnScores(self.scores[rows], self.spread[rows])
+
+
+class RivalMargins(NamedTuple):
+    """Margins of each row over one rival, shape (n_rows,) each: their mean and sd (ddof 1) over members."""
+
+    mean: FloatArray
+    sd: FloatArray
+    rival: IntArray
+
+    def take(self, rows: AnyIntArray) -> RivalMargins:
+        """Return the margins of some of the rows."""
+        return RivalMargins(self.mean[rows], self.sd[rows], self.rival[rows])
+
+
+def draw_margins(
+    strongest: Sequence[RivalMargins],
+    second: RivalMargins | None,
+    trials: FloatArray,
+    target: IntArray,
+    weight: FloatArray,
+    n_labels: int,
+) -> LabelDraws:
+    """Draw the mean margins of each row from the distribution fitted to all rows, each label's near it.
+
+    The draws are shared among the margins over the strongest rival: that of all members looks stronger than it is, and
+    that of the other half of the members does not.  The second strongest rival is None for two labels.
+    """
+    order = value_order(target, *(column for each in strongest for column in each), trials, weight)
+    known = [each.take(order) for each in strongest]
+    rows = _Rows(trials[order], target[order], weight[order], n_labels, np.random.default_rng(SEED_OF_DRAWS))
+    n_draws = -(-draws_of(target.size) // len(known))
+    parts = [rows.draw(each, n_draws) for each in known]
+    margins, spread, cells = (np.hstack([part[name] for part in parts]) for name in ("margins", "spread", "cells"))
+    scores, rivals = [np.zeros_like(margins), -margins], [known[0].rival]
+    if second is not None:
+        other = second.take(order)
+        scores.append(-rows.draw(other, cells.shape[1])["margins"])
+        rivals.append(other.rival)
+    stacked = np.stack(scores, axis=2)
+    labels = np.broadcast_to(np.stack(rivals, axis=1)[:, None], (*cells.shape, len(rivals)))
+    ranked = 1 + np.argsort(-stacked[..., 1:], axis=2, kind="stable")
+    stacked[..., 1:] = np.take_along_axis(stacked, ranked, axis=2)
+    labels = np.take_along_axis(labels, ranked - 1, axis=2)
+    outputs = DrawnScores(stacked.astype(np.float32), spread.astype(np.float32))
+    densities, kind = parts[0]["densities"], parts[0]["kind"]
+    drawn = LabelDraws(rows.target, rows.weight, labels, outputs, densities, kind, cells, n_labels)
+    return drawn.take(np.argsort(order))
+
+
+class _Rows(NamedTuple):
+    trials: FloatArray
+    target: IntArray
+    weight: FloatArray
+    n_labels: int
+    rng: np.random.Generator
+
+    def draw(self, known: RivalMargins, n_draws: int) -> dict[str, Any]:
+        """Return draws of the mean margins over one rival, their spreads and cells, and the labels' densities."""
+        model = fit_margins(known.mean, known.sd, self.trials, self.weight)
+        groups = RowGroups(model.likelihood, model.counts)
+        each = LabelledRows(model.group, self.target, self.weight, self.trials)
+        densities, kind = fit_by_label(groups, model.density, each, self.n_labels)
+        posterior = np.asarray(model.likelihood)[model.group] * densities.weights[kind]
+        cells = draw_cells(posterior, spread_levels(self.rng, self.target.size, n_draws))
+        step = model.distance[1] - model.distance[0]
+        places = model.distance[cells] + step * (self.rng.random(cells.shape) - 0.5)
+        margins = np.interp(places, model.distance, model.support)
+        return {"margins": margins, "spread": model.spread[cells], "cells": cells, "densities": densities, "kind": kind}
 
 
 def _spread_function(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import BSpline
+from scipy.optimize import minimize
 
 from ens_plugin.core.validation import AnyIntArray, FloatArray
 
@@ -26,17 +27,16 @@ __all__ = [
     "binomial_likelihood",
     "effective_votes",
     "fit_density",
+    "fit_density_near",
+    "fit_tilt",
     "group_means",
     "is_close",
     "mean_posterior",
-    "model_agreement",
     "model_error",
-    "posterior_products",
     "refit_density",
     "rougher_density",
     "row_means",
-    "row_slopes",
-    "row_variances",
+    "tilted",
 ]
 
 
@@ -139,6 +139,8 @@ LEAST_EIGENVALUE = 1.0 / BETA_VARIANCE
 ROUGHNESS_SCALE = 2.0
 # How many times as rough a density may be, and by how much its evidence must exceed that of the one before.
 ROUGHER, LEAST_EVIDENCE = (2.0, 4.0, 8.0), 1.0
+# Prior standard deviation of the powers of a tilt.
+TILT_SD = 1.0
 MAX_LOG_STEP = 20.0
 MAX_ITERATIONS = 200
 # The log-likelihood that may remain to be gained, with the relative rounding of its sum over rows.
@@ -178,15 +180,21 @@ class Density:
         return _positive_inverse(self.maximum.hessian())
 
     @property
+    def precision(self) -> FloatArray:
+        """Return the inverse prior variances of the coefficients, shape (n_columns,)."""
+        return self.maximum.objective.precision
+
+    @property
     def roughness(self) -> float:
         """Return the scale of the roughness, the prior standard deviation of the coefficients of the smooth part."""
-        return float(self.maximum.objective.precision[-1] ** -0.5)
+        return float(self.precision[-1] ** -0.5)
 
     @cached_property
     def evidence(self) -> float:
         """Return the logarithm of the rows' marginal likelihood (Laplace), up to a constant."""
-        precision = self.maximum.objective.precision
-        return float(self.maximum.value + 0.5 * np.sum(np.log(precision)) + 0.5 * np.linalg.slogdet(self.covariance)[1])
+        return float(
+            self.maximum.value + 0.5 * np.sum(np.log(self.precision)) + 0.5 * np.linalg.slogdet(self.covariance)[1]
+        )
 
 
 @lru_cache(maxsize=1)
@@ -236,6 +244,43 @@ def fit_density(
     if coarse is not None:
         reached, _ = _maximize(objective.at(reached.coefficients), hessian)
     return Density(reached.weights, reached.coefficients, reached)
+
+
+def fit_density_near(rows: RowGroups, coefficients: FloatArray, sd: float) -> Density:
+    """Fit a density whose coefficients are near some others, with this prior standard deviation."""
+    start = _Objective(rows, coefficients, np.full(coefficients.size, sd**-2.0)).at(coefficients)
+    reached, _ = _maximize(start, start.hessian())
+    return Density(reached.weights, reached.coefficients, reached)
+
+
+def tilted(density: Density, powers: FloatArray) -> FloatArray:
+    """Return the coefficients of a density times p and 1 - p to these powers."""
+    coefficients = density.coefficients.copy()
+    coefficients[:2] += powers
+    return coefficients
+
+
+def fit_tilt(parts: Sequence[tuple[RowGroups, Density, float]]) -> tuple[FloatArray, FloatArray]:
+    """Fit the powers of p and 1 - p by which the densities of parts of the rows lean, and their covariance (Laplace).
+
+    Each part has a density, which is multiplied by these powers times the part's number.
+    """
+
+    def reached(powers: FloatArray) -> list[_Reached]:
+        free = np.zeros(design().shape[1])
+        return [_Objective(rows, free, free).at(tilted(density, number * powers)) for rows, density, number in parts]
+
+    def losses(powers: FloatArray) -> tuple[float, FloatArray]:
+        found = reached(powers)
+        gradient = sum((part[2] * each.gradient()[:2] for part, each in zip(parts, found, strict=True)), np.zeros(2))
+        value = sum(each.value for each in found) - 0.5 * float(powers @ powers) / TILT_SD**2
+        return -value, powers / TILT_SD**2 - gradient
+
+    powers = minimize(losses, np.zeros(2), jac=True, method="BFGS").x
+    hessian = np.eye(2) / TILT_SD**2
+    for part, each in zip(parts, reached(powers), strict=True):
+        hessian += part[2] ** 2 * each.hessian()[:2, :2]
+    return np.asarray(powers), _positive_inverse(hessian)
 
 
 def rougher_density(density: Density) -> Density:
@@ -507,23 +552,10 @@ class RowModel(Protocol):
         """Return the probability of a wrong label at each size and point, shape (n_sizes, n_points)."""
         ...
 
-    def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Return the probability of the infinite ensemble's label at each size and point, shape (n_sizes, n_points)."""
-        ...
-
-    def slope_by_point(self, size: float) -> FloatArray:
-        """Return the derivative of the error in the mean output at each point, shape (n_points,)."""
-        ...
-
 
 def model_error(model: RowModel, sizes: ArrayLike) -> FloatArray:
     """Return the expected error at each size, shape (n_sizes,)."""
     return np.asarray(np.tensordot(model.error_by_point(sizes), model.point_weights, axes=1))
-
-
-def model_agreement(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    """Return the mean agreement with the infinite ensemble at each size, shape (n_sizes,)."""
-    return np.asarray(np.tensordot(model.agreement_by_point(sizes), model.point_weights, axes=1))
 
 
 def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
@@ -550,17 +582,6 @@ def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
     return np.asarray((by_point * weights) @ model.likelihood.T / evidence)
 
 
-def posterior_products(model: RowModel, by_group: FloatArray) -> FloatArray:
-    """Return the mean over rows of their posterior on the grid times quantities given for each group of rows.
-
-    The quantities have shape (n_quantities, n_groups), the means (n_quantities, n_points).
-    """
-    weights = _grid_weights(model)
-    evidence = np.maximum(model.likelihood @ weights, 1e-300)
-    products = ((by_group * model.counts / evidence) @ model.likelihood) * weights
-    return np.asarray(products / model.counts.sum())
-
-
 def _grid_weights(model: RowModel) -> FloatArray:
     return np.ones(model.likelihood.shape[1]) if model.density is None else model.density.weights
 
@@ -568,17 +589,6 @@ def _grid_weights(model: RowModel) -> FloatArray:
 def row_means(model: RowModel, by_point: FloatArray, rows: AnyIntArray | slice = ALL_ROWS) -> FloatArray:
     """Return the posterior mean, for some rows, of quantities given at every point, shape (n_quantities, n_rows)."""
     return np.asarray(group_means(model, by_point)[:, model.group[rows]])
-
-
-def row_variances(model: RowModel, size: float) -> FloatArray:
-    """Return the posterior mean, for each row, of the variance over seeds of its 0-1 error, shape (n_rows,)."""
-    wrong = model.error_by_point([size])
-    return np.asarray(row_means(model, wrong * (1.0 - wrong))[0])
-
-
-def row_slopes(model: RowModel, size: float) -> FloatArray:
-    """Return the posterior mean, for each row, of the derivative of its error in the mean output, shape (n_rows,)."""
-    return np.asarray(row_means(model, model.slope_by_point(size)[None])[0])
 
 
 CLOSE_MARGIN = 0.3

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import hypergeom
 
 from ens_plugin.core.tally import (
     RowBlock,
@@ -39,7 +40,15 @@ from ens_plugin.core.tally import (
     sum_over_members,
     value_sums,
 )
-from ens_plugin.core.validation import CELLS_AT_ONCE, BoolArray, FloatArray, IntArray, in_few_bytes, row_parts
+from ens_plugin.core.validation import (
+    CELLS_AT_ONCE,
+    AnyIntArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    in_few_bytes,
+    row_parts,
+)
 from ens_plugin.errors import InputError
 
 __all__ = [
@@ -54,6 +63,7 @@ __all__ = [
     "move_rows",
     "pack_outputs",
     "rates_of_subsets",
+    "rates_of_votes",
     "sample_keys",
     "smallest_keys",
     "spread_rows",
@@ -505,6 +515,12 @@ class SubsetRates:
     apart: FloatArray
     noise: FloatArray
 
+    def take(self, rows: AnyIntArray) -> SubsetRates:
+        """Return the shares of some of the rows."""
+        return SubsetRates(
+            self.sizes, self.members[rows], self.wrong[:, rows], self.apart[:, rows], self.noise[:, rows]
+        )
+
 
 def rates_of_subsets(
     block: RowBlock, sizes: IntArray, rng: np.random.Generator, count: VoteCounts = count_votes_by
@@ -541,6 +557,19 @@ def rates_of_subsets(
             noise[index, rows] = 0.0 if exact else share * (1.0 - share) / n_subsets
         apart[np.ix_(sizes == n_members, rows)] = np.nan
     return SubsetRates(sizes, members, wrong, apart, noise)
+
+
+def rates_of_votes(wrong: FloatArray, trials: FloatArray, sizes: IntArray) -> SubsetRates:
+    """Return how often the labels of subsets of each row's members are wrong, from votes on two labels.
+
+    All subsets are counted, by the hypergeometric distribution of their wrong votes.  Sizes are odd.
+    """
+    pairs, group = np.unique(np.stack([wrong, trials]), axis=1, return_inverse=True)
+    k, n = pairs
+    share = hypergeom.sf(sizes[:, None] // 2, n, k, np.minimum(sizes[:, None], n))
+    share[sizes[:, None] > n] = np.nan
+    by_row = np.asarray(share[:, group.reshape(-1)])
+    return SubsetRates(sizes, trials.astype(np.int64), by_row, np.full(by_row.shape, np.nan), np.zeros(by_row.shape))
 
 
 def _bins(trials: NDArray[np.intp]) -> Iterator[tuple[int, RowIndex]]:

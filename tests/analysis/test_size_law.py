@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from ens_plugin.analysis.labels import agreement_law, curve_sizes
 from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, MetricLaw, Resampled
 from ens_plugin.analysis.sizes import NoLimit, SizeLaw
-from ens_plugin.core.agreement import AgreementLaw, CellVotes, SizeLuck
+from ens_plugin.core.agreement import CellVotes
 from ens_plugin.core.error_curve import extrapolate
-from ens_plugin.core.intervals import N_DRAWS, ErrorDraws, draw_posteriors, interval_of_draws
+from ens_plugin.core.intervals import ErrorDraws, interval_of_draws
+from ens_plugin.core.label_shares import LabelRecord, draw_shares, fit_label_shares
 from ens_plugin.core.losses import SquaredLoss
-from ens_plugin.core.votes import fit_mixture
 from tests.analysis.metric_curves.test_size_of_curve import settings_of
 
 MAX_SIZE = 20_001
@@ -22,10 +23,10 @@ MAX_SIZE = 20_001
 
 def of_agreement() -> SizeLaw:
     rng = np.random.default_rng(0)
-    wrong = rng.binomial(40, rng.beta(1.0, 4.0, 300))
-    model = fit_mixture(wrong, np.full(300, 40))
-    outputs, counted = (rng.random((40, 300)) < wrong / 40).astype(float), np.ones((40, 300), dtype=bool)
-    return AgreementLaw(model, draw_posteriors(model, 0), SizeLuck(outputs, counted, np.ones(300), 300.0), 0)
+    wrong = rng.binomial(40, rng.beta(1.0, 4.0, 300)).astype(np.float64)
+    support = np.column_stack([40.0 - wrong, wrong])
+    record = LabelRecord(support, np.full(300, 40.0), np.zeros(300, dtype=np.int64), np.ones(300))
+    return agreement_law(draw_shares(fit_label_shares(record)), curve_sizes(MAX_SIZE, 40), 0)
 
 
 def of_cells() -> SizeLaw:
@@ -35,7 +36,7 @@ def of_cells() -> SizeLaw:
 
 def of_error() -> SizeLaw:
     sizes = np.append(np.unique((np.geomspace(1, MAX_SIZE, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
-    slopes = np.random.default_rng(0).normal(0.2, 0.03, (N_DRAWS, 1))
+    slopes = np.random.default_rng(0).normal(0.2, 0.03, (200, 1))
     return ErrorDraws(sizes, 0.1 + 0.2 / sizes, 0.1 + slopes / sizes)
 
 

@@ -44,6 +44,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "accuracy.prediction_intervals",
         "accuracy.standard_errors",
         "accuracy.repeated_folds",
+        "accuracy.row_model",
         "accuracy.unlabelled",
         "cost.profile",
         "cost.shapes",

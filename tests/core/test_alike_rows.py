@@ -9,8 +9,8 @@ from scipy.stats import beta
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin.core.intervals import density_error_sd, wilson_interval
-from ens_plugin.core.votes import fit_mixture
+from ens_plugin.core.intervals import wilson_interval
+from ens_plugin.core.label_shares import LabelRecord, draw_shares, fit_label_shares
 
 LIMIT = np.array([np.inf])
 
@@ -27,9 +27,13 @@ def test_the_limit_of_alike_rows_is_held(mean: float, spread: float, n_rows: int
         rng = np.random.default_rng(seed)
         p = law.rvs(n_rows, random_state=rng)
         n = np.maximum(rng.binomial(100, 0.368, n_rows), 1)
-        model = fit_mixture(rng.binomial(n, p), n)
-        found = model.error(LIMIT)
-        lower, upper = wilson_interval(found, density_error_sd(model, LIMIT), n_rows, 0.95)
+        wrong = rng.binomial(n, p)
+        support = np.column_stack([n - wrong, wrong]).astype(np.float64)
+        record = LabelRecord(support, n.astype(np.float64), np.zeros(n_rows, dtype=np.int64), np.ones(n_rows))
+        draws = draw_shares(fit_label_shares(record))
+        errors_of_rows = draws.errors(LIMIT)
+        found = draws.mean(errors_of_rows)
+        lower, upper = wilson_interval(found, draws.sd(errors_of_rows), n_rows, 0.95)
         errors.append(float(found[0]))
         held.append(bool(lower[0] <= truth <= upper[0]))
     deviation = np.std(errors, ddof=1) / np.sqrt(len(errors))

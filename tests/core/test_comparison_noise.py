@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 
 from ens_plugin.core.comparison import (
-    deconvolution_variance,
     influence_on_variance,
-    luck_variance,
     shared_luck_variance,
     squared_losses_at,
 )
-from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.tally import RowBlock, tally_values
-from ens_plugin.core.votes import fit_mixture, fixed_mixture
 
 
 def test_shared_luck_is_the_covariance_of_pairs_on_held_out_rows() -> None:
@@ -38,18 +34,6 @@ def test_shared_luck_contains_that_of_the_bags() -> None:
         found.append(shared_luck_variance(luck, is_oob, np.ones(80), 80))
     own = 1 / 80 * np.mean(1 / is_oob.sum(axis=0))
     assert np.mean(found) == pytest.approx(np.var(means) - own, rel=0.15)
-
-
-def test_luck_of_means_is_their_variance_over_ensembles() -> None:
-    rng = np.random.default_rng(3)
-    means, found = [], []
-    for _ in range(400):
-        luck = 0.3 * rng.normal(size=(12, 1)) + rng.normal(size=(12, 40))
-        is_oob = rng.random((12, 40)) < 0.4
-        is_oob[:2] = True
-        means.append(np.mean((luck * is_oob).sum(axis=0) / is_oob.sum(axis=0)))
-        found.append(luck_variance(luck, is_oob, np.ones(40), 40))
-    assert np.mean(found) == pytest.approx(np.var(means), rel=0.15)
 
 
 @pytest.mark.parametrize("n_members", [2, 3, 12])
@@ -110,29 +94,6 @@ def test_shared_luck_of_votes_is_that_of_numbers(share: float) -> None:
     found = shared_luck_variance(votes, counted, slopes, 1000)
     assert found == pytest.approx(shared_luck_variance(votes.astype(np.float64), counted, slopes, 1000), rel=1e-10)
     assert found > 0.0
-
-
-def test_the_noise_of_deconvolution_is_that_of_few_members() -> None:
-    """Over samples of votes on the same rows, the error at the full size varies as much, within a factor of 2.2."""
-    rng = np.random.default_rng(2)
-    share = rng.beta(0.8, 2.5, 400)
-    errors, estimated = [], []
-    for _ in range(40):
-        trials = np.maximum(rng.binomial(10, 0.37, 400), 1)
-        mixture = fit_mixture(rng.binomial(trials, share), trials)
-        errors.append(mixture.error([10])[0])
-        estimated.append(deconvolution_variance(mixture, 10, counts_votes=True))
-    assert np.var(errors) / 2.2 < np.mean(estimated) < np.var(errors) * 2.2
-
-
-def test_many_members_leave_no_noise_of_deconvolution() -> None:
-    rng = np.random.default_rng(3)
-    mixture = fit_mixture(rng.binomial(400, rng.beta(0.8, 2.5, 500)), np.full(500, 400))
-    error = mixture.error([100])[0]
-    assert deconvolution_variance(mixture, 100, counts_votes=True) < 0.05 * error * (1 - error) / 500
-    assert deconvolution_variance(fixed_mixture(np.zeros(20)), 100, counts_votes=True) == 0.0
-    margins = fit_margins(rng.normal(0.2, 0.3, 300), np.full(300, 0.5), np.full(300, 10.0))
-    assert deconvolution_variance(margins, 10, counts_votes=False) > 0.0
 
 
 def test_squared_losses_at_a_size_average_to_the_curve() -> None:

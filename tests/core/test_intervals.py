@@ -7,34 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom, binomtest
+from scipy.stats import binomtest
 
-from ens_plugin.core.error_curve import recommended_size
-from ens_plugin.core.intervals import (
-    algorithmic_variance,
-    density_error_sd,
-    draw_posteriors,
-    posterior_error_sd,
-    size_draws,
-    size_interval,
-    wilson_interval,
-)
-from ens_plugin.core.row_model import cell_weights, mean_posterior
-from ens_plugin.core.votes import Mixture, fit_mixture
+from ens_plugin.core.intervals import algorithmic_variance, size_interval, wilson_interval
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-
-
-def counts(n_rows: int, trials: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    rng = np.random.default_rng(seed)
-    n = np.maximum(rng.binomial(round(trials / 0.368), 0.368, n_rows), 2)
-    return rng.binomial(n, rng.beta(0.6, 2.0, n_rows)), n
-
-
-@pytest.fixture(scope="module")
-def model() -> Mixture:
-    return fit_mixture(*counts(300, 20))
 
 
 class TestWilson:
@@ -60,142 +38,6 @@ class TestWilson:
     def test_interval_holds_the_share_and_stays_a_share(self, e: float, sd: float, rows: int) -> None:
         lower, upper = wilson_interval([e], [sd], rows, 0.95)
         assert 0 <= lower[0] <= e <= upper[0] <= 1
-
-
-class TestErrorSd:
-    """Against the delta method by finite differences of the error in the coefficients."""
-
-    sizes = np.array([1.0, 11.0, 101.0, np.inf])
-
-    def wrong(self, model: Mixture) -> FloatArray:
-        tails = [binom.sf((size - 1) / 2, int(size), model.support) for size in self.sizes[:-1]]
-        return np.stack([*tails, (model.support > 0.5).astype(np.float64)])
-
-    def laplace(self, model: Mixture, value_at: object) -> FloatArray:
-        assert model.density is not None
-        a, gradient = model.density.coefficients, []
-        for index in range(a.size):
-            move = np.zeros(a.size)
-            move[index] = 1e-5
-            gradient.append((value_at(a + move) - value_at(a - move)) / 2e-5)  # type: ignore[operator]
-        h = np.array(gradient).T
-        return np.asarray(np.sqrt(np.einsum("si,ij,sj->s", h, model.density.covariance, h)))
-
-    def test_of_the_fitted_density(self, model: Mixture) -> None:
-        wrong = self.wrong(model)
-        laplace = self.laplace(model, lambda a: wrong @ cell_weights(a))
-        e = wrong @ model.weights
-        expected = 1.1 * np.maximum(np.sqrt(e * (1 - e) / 300), laplace)
-        np.testing.assert_allclose(density_error_sd(model, self.sizes), expected, rtol=1e-5)
-
-    def test_of_the_mean_posterior(self, model: Mixture) -> None:
-        wrong = self.wrong(model)
-        laplace = self.laplace(model, lambda a: wrong @ mean_posterior(model, cell_weights(a)))
-        e = wrong @ model.weights
-        expected = 1.1 * np.sqrt(e * (1 - e) / 300 + laplace**2)
-        np.testing.assert_allclose(posterior_error_sd(model, self.sizes), expected, rtol=1e-4)
-
-    def test_four_times_the_rows_have_half_the_sd(self) -> None:
-        k, n = counts(250, 20)
-        few, many = fit_mixture(k, n), fit_mixture(np.tile(k, 4), np.tile(n, 4))
-        ratio = density_error_sd(few, self.sizes) / density_error_sd(many, self.sizes)
-        np.testing.assert_allclose(ratio, 2.0, rtol=0.2)
-
-    def test_point_mass_has_none(self) -> None:
-        certain = fit_mixture(np.zeros(50), np.full(50, 9))
-        np.testing.assert_array_equal(density_error_sd(certain, self.sizes), np.zeros(4))
-
-
-class TestSizeDraws:
-    @pytest.mark.slow
-    def test_distribution_is_that_of_drawing_every_row(self, model: Mixture) -> None:
-        """Brute force: density from its Laplace approximation, each row's p from its posterior, T* of these p."""
-        assert model.density is not None
-        rng = np.random.default_rng(0)
-        sizes = []
-        for _ in range(400):
-            a = rng.multivariate_normal(model.density.coefficients, model.density.covariance)
-            posterior = np.asarray(model.likelihood) * cell_weights(a)
-            posterior /= posterior.sum(axis=1, keepdims=True)
-            drawn = np.concatenate(
-                [
-                    rng.choice(model.support, size=int(rows), p=share)
-                    for rows, share in zip(model.counts, posterior, strict=True)
-                ]
-            )
-            sizes.append(recommended_size(drawn, confidence=0.98) or np.inf)
-        ours = size_draws(model, 0.98, 20001, 0, n_draws=2000)
-        levels = [0.05, 0.25, 0.5, 0.75, 0.95]
-        difference = np.log2(np.quantile(ours, levels)) - np.log2(np.quantile(sizes, levels))
-        assert np.abs(difference).max() < 0.25
-
-    @pytest.mark.parametrize(("n_rows", "trials", "confidence", "allowed"), [(300, 20, 0.9, 0.0), (120, 10, 0.98, 0.1)])
-    def test_quantiles_are_those_of_drawn_rows(
-        self, n_rows: int, trials: int, confidence: float, allowed: float
-    ) -> None:
-        """As in the test above, all rows at once, with sizes from a table; small sizes are the same to the number."""
-        model = fit_mixture(*counts(n_rows, trials))
-        assert model.density is not None
-        rng, likelihood, levels = np.random.default_rng(5), np.asarray(model.likelihood), [0.05, 0.25, 0.5, 0.75, 0.95]
-        sizes = np.unique(np.geomspace(1, 3001, 500).astype(np.int64) // 2 * 2 + 1)[:, None]
-        apart = binom.cdf((sizes - 1) / 2, sizes, np.maximum(model.support, 1.0 - model.support))
-        group, found = np.repeat(np.arange(model.counts.size), model.counts.astype(np.int64)), []
-        for _ in range(1000):
-            a = rng.multivariate_normal(model.density.coefficients, model.density.covariance)
-            reached = np.cumsum(likelihood * cell_weights(a), axis=1)
-            point = np.sum(reached[group] / reached[group, -1:] < rng.random((group.size, 1)), axis=1)
-            disagreement = apart @ np.bincount(point, minlength=model.support.size) / group.size
-            found.append(sizes[np.argmax(disagreement <= 1.0 - confidence), 0])
-        ours = size_draws(model, confidence, 20001, 0, n_draws=20_000)
-        difference = np.log2(np.quantile(ours, levels)) - np.log2(np.quantile(found, levels))
-        assert np.abs(difference).max() <= allowed
-
-    def test_same_seed_same_draws_and_another_seed_others(self, model: Mixture) -> None:
-        one, again, other = (size_draws(model, 0.99, 20001, seed) for seed in (1, 1, 2))
-        np.testing.assert_array_equal(one, again)
-        assert (one != other).any()
-
-    def test_posteriors_that_are_known_give_the_same_draws(self, model: Mixture) -> None:
-        known = size_draws(model, 0.99, 20001, 3, drawn=draw_posteriors(model, 3))
-        np.testing.assert_array_equal(known, size_draws(model, 0.99, 20001, 3))
-
-    def test_order_of_the_rows_does_not_matter(self) -> None:
-        k, n = counts(200, 20)
-        order = np.random.default_rng(0).permutation(200)
-        np.testing.assert_array_equal(
-            size_draws(fit_mixture(k, n), 0.99, 20001, 0), size_draws(fit_mixture(k[order], n[order]), 0.99, 20001, 0)
-        )
-
-    def test_scale_of_the_weights_does_not_matter(self) -> None:
-        k, n = counts(200, 20)
-        weight = np.random.default_rng(1).integers(1, 4, 200).astype(np.float64)
-        np.testing.assert_allclose(
-            size_draws(fit_mixture(k, n, weight), 0.99, 20001, 0),
-            size_draws(fit_mixture(k, n, 4.0 * weight), 0.99, 20001, 0),
-        )
-
-    @pytest.mark.parametrize("max_size", [1, 2, 50, 51, 20001])
-    def test_draws_are_odd_and_not_above_max_size(self, model: Mixture, max_size: int) -> None:
-        draws = np.concatenate([size_draws(model, wanted, max_size, 0) for wanted in (0.7, 0.9, 0.95, 0.96)])
-        finite = draws[np.isfinite(draws)]
-        assert finite.size > 0
-        assert (finite % 2 == 1).all()
-        assert (finite <= max_size).all()
-
-    def test_more_agreement_takes_more_members(self, model: Mixture) -> None:
-        medians = [np.median(size_draws(model, wanted, 10**6, 0)) for wanted in (0.8, 0.9, 0.99)]
-        assert medians[0] < medians[1] < medians[2]
-
-    def test_point_mass_needs_one_member(self) -> None:
-        np.testing.assert_array_equal(
-            size_draws(fit_mixture(np.zeros(50), np.full(50, 9)), 0.99, 20001, 0), np.ones(200)
-        )
-
-    def test_unknowable_sizes_are_infinite(self) -> None:
-        """Every row at p = 1/2: no size up to the largest agrees with a limit that does not exist."""
-        rng = np.random.default_rng(0)
-        undecided = fit_mixture(rng.binomial(1000, 0.5, 500), np.full(500, 1000))
-        assert np.isinf(size_draws(undecided, 0.99, 20001, 0)).mean() > 0.9
 
 
 class TestSizeInterval:

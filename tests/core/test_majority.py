@@ -16,7 +16,6 @@ from scipy.stats import binom, hypergeom
 from ens_plugin.core.votes import (
     majority_curve,
     majority_error,
-    majority_slope,
     soft_majority_error,
     subset_majority_error,
 )
@@ -111,19 +110,6 @@ def test_whole_odd_votes_are_hard_votes() -> None:
 def test_infinitely_many_soft_votes_decide_like_hard_ones() -> None:
     p = [0.0, 0.49, 0.5, 0.51, 1.0]
     np.testing.assert_array_equal(soft_majority_error(p, [np.inf]), majority_error(p, [np.inf]))
-
-
-@pytest.mark.parametrize("votes", [1.0, 3.0, 5.5, 101.0, 1001.0])
-def test_slope_is_the_derivative(votes: float) -> None:
-    p = np.array([0.05, 0.3, 0.45, 0.5, 0.62, 0.97])
-    step = 1e-5
-    difference = soft_majority_error(p + step, [votes])[0] - soft_majority_error(p - step, [votes])[0]
-    np.testing.assert_allclose(majority_slope(p, votes), difference / (2 * step), rtol=1e-4, atol=1e-8)
-
-
-def test_slope_at_the_ends_is_finite() -> None:
-    np.testing.assert_array_equal(majority_slope([0.0, 1.0], 1.0), [1.0, 1.0])
-    np.testing.assert_array_equal(majority_slope([0.0, 1.0], 101.0), [0.0, 0.0])
 
 
 def test_subset_error_is_the_mean_over_all_subsets() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,7 +7,7 @@ from scipy.stats import norm
 
 from ens_plugin.core import margins as margins_module
 from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.row_model import model_agreement, model_error, row_means
+from ens_plugin.core.row_model import model_error, row_means
 from ens_plugin.core.validation import pair_index
 from ens_plugin.errors import InputError
 
@@ -53,7 +51,6 @@ def test_error_is_the_normal_tail_of_the_distance_at_each_point() -> None:
     fit = fit_margins(mean, sd, n)
     expected = norm.cdf(-fit.distance * np.sqrt(21))
     np.testing.assert_allclose(fit.error_by_point([21])[0], expected, atol=1e-14)
-    np.testing.assert_allclose(fit.agreement_by_point([21])[0], np.maximum(expected, 1 - expected))
     np.testing.assert_allclose(fit.error_by_point([np.inf])[0], fit.support < 0, atol=1e-12)
 
 
@@ -113,17 +110,6 @@ def test_rows_of_a_group_differ_by_half_a_standard_error() -> None:
         assert np.ptp(np.log2(n[rows])) < 1 / 8 + 1e-9
 
 
-def test_shift_moves_the_margins_and_less_so_those_of_small_ensembles() -> None:
-    mean, sd, n, _, _ = draw(400, 15, 12)
-    fit = fit_margins(mean, sd, n)
-    shifted = replace(fit, shift=0.3, shift_loss=3.0)
-    expected = norm.cdf(-np.sqrt(20) * (fit.distance + 0.15))
-    np.testing.assert_allclose(shifted.error_by_point([20])[0], expected, atol=1e-14)
-    assert model_error(shifted, [np.inf])[0] == pytest.approx(
-        float(np.interp(-0.3, fit.distance + np.diff(fit.distance)[0] / 2, np.cumsum(fit.point_weights))), abs=1e-12
-    )
-
-
 def test_parts_of_the_rows_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     mean, sd, n, _, _ = draw(2500, 15, 9)
     weight = np.random.default_rng(9).integers(0, 4, 2500).astype(np.float64)
@@ -159,15 +145,13 @@ def test_unit_of_raw_scores_does_not_matter() -> None:
     one = fit_margins(mean, sd, n)
     other = fit_margins(1000 * mean, 1000 * sd, n)
     np.testing.assert_allclose(other.support, 1000 * one.support, rtol=1e-9)
-    for estimate in (model_error, model_agreement):
-        np.testing.assert_allclose(estimate(one, SIZES), estimate(other, SIZES), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model_error(one, SIZES), model_error(other, SIZES), rtol=0, atol=1e-9)
 
 
 def test_members_that_agree_leave_only_the_sign() -> None:
     mean = np.concatenate([np.full(80, 0.6), np.full(20, -0.4)])
     fit = fit_margins(mean, np.zeros(100), np.full(100, 10.0))
     np.testing.assert_allclose(model_error(fit, SIZES), 0.2, atol=0.01)
-    np.testing.assert_allclose(model_agreement(fit, SIZES), 1.0, atol=0.01)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy.special import betainc
 from scipy.stats import beta, binom
 
 from ens_plugin.core import votes as mixture_module
-from ens_plugin.core.row_model import model_agreement, row_means
+from ens_plugin.core.row_model import row_means
 from ens_plugin.core.votes import fit_mixture, group_counts
 from ens_plugin.errors import InputError, WeakEstimateWarning
 
@@ -89,7 +89,7 @@ def test_members_that_never_differ_are_a_point_mass(wrong: int, error: float) ->
     fit = fit_mixture(wrong * trials, trials)
     np.testing.assert_array_equal(fit.support, [error])
     np.testing.assert_array_equal(fit.error(SIZES), np.full(SIZES.size, error))
-    np.testing.assert_array_equal(model_agreement(fit, SIZES), np.ones(SIZES.size))
+    np.testing.assert_array_equal(fit.agreement_by_point(SIZES) @ fit.point_weights, np.ones(SIZES.size))
     np.testing.assert_array_equal(row_means(fit, fit.error_by_point([7]))[0], np.full(40, error))
 
 
@@ -190,7 +190,8 @@ def test_even_size_agrees_as_the_odd_size_below() -> None:
     k, n, _ = draw(beta_rows, 300, 20, 10)
     fit = fit_mixture(k, n)
     np.testing.assert_array_equal(fit.error([10, 100]), fit.error([9, 99]))
-    np.testing.assert_allclose(model_agreement(fit, [10, 100]), model_agreement(fit, [9, 99]), rtol=0, atol=1e-13)
+    even, odd = (fit.agreement_by_point(sizes) @ fit.point_weights for sizes in ([10, 100], [9, 99]))
+    np.testing.assert_allclose(even, odd, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("size", [1, 21, 301])
@@ -199,7 +200,7 @@ def test_agreement_is_that_of_the_likelier_side(size: int) -> None:
     fit = fit_mixture(k, n)
     side = np.maximum(fit.support, 1 - fit.support)
     expected = fit.weights @ binom.sf((size - 1) / 2, size, side)
-    assert model_agreement(fit, [size])[0] == pytest.approx(expected, abs=1e-12)
+    assert (fit.agreement_by_point([size]) @ fit.point_weights)[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_groups_of_equal_rows_keep_their_totals() -> None:

@@ -9,11 +9,8 @@ from ens_plugin.core.row_model import (
     RowModel,
     group_means,
     mean_posterior,
-    model_agreement,
     model_error,
-    posterior_products,
     row_means,
-    row_slopes,
 )
 from ens_plugin.core.votes import Mixture, fit_mixture
 
@@ -66,21 +63,12 @@ def test_every_row_has_a_group_and_its_weight(model: RowModel) -> None:
     assert set(model.group.tolist()) == set(range(model.counts.size))
 
 
-def test_error_and_agreement_are_means_over_points(model: RowModel) -> None:
+def test_error_is_the_mean_over_points(model: RowModel) -> None:
     sizes = np.array([1, 7, 201, np.inf])
-    for mean, by_point in (
-        (model_error(model, sizes), model.error_by_point(sizes)),
-        (model_agreement(model, sizes), model.agreement_by_point(sizes)),
-    ):
-        expected = [float((values * model.point_weights).sum()) for values in by_point]
-        np.testing.assert_allclose(mean, expected, rtol=1e-12)
-        assert ((mean >= 0) & (mean <= 1 + 1e-12)).all()
-
-
-def test_agreement_grows_to_one(model: RowModel) -> None:
-    agreement = model_agreement(model, np.array([1, 3, 9, 51, 1001, 10**6 + 1]))
-    assert (np.diff(agreement) > 0).all()
-    assert agreement[-1] > 0.998
+    mean = model_error(model, sizes)
+    expected = [float((values * model.point_weights).sum()) for values in model.error_by_point(sizes)]
+    np.testing.assert_allclose(mean, expected, rtol=1e-12)
+    assert ((mean >= 0) & (mean <= 1 + 1e-12)).all()
 
 
 def test_mean_posterior_is_bayes_rule_averaged_over_rows(model: RowModel) -> None:
@@ -109,31 +97,3 @@ def test_group_and_row_means_are_posterior_means(model: RowModel) -> None:
     ]
     np.testing.assert_allclose(group_means(model, by_point), expected, rtol=1e-9)
     np.testing.assert_allclose(row_means(model, by_point), np.array(expected)[:, model.group], rtol=1e-9)
-
-
-def test_posterior_products_are_means_over_rows(model: RowModel) -> None:
-    assert model.density is not None
-    by_group = np.random.default_rng(0).normal(size=(2, model.counts.size))
-    expected = np.zeros((2, 400))
-    for group, posterior in enumerate(posteriors(model, model.density.weights)):
-        share = model.counts[group] / model.counts.sum()
-        expected += share * by_group[:, [group]] * posterior
-    np.testing.assert_allclose(posterior_products(model, by_group), expected, rtol=0, atol=1e-13)
-
-
-def test_row_slopes_are_posterior_means_of_the_slope(model: RowModel) -> None:
-    np.testing.assert_array_equal(row_slopes(model, 21), row_means(model, model.slope_by_point(21)[None])[0])
-
-
-def test_slope_is_the_derivative_of_the_error_in_the_mean_output() -> None:
-    """Moving the mean output of every row by h: p for counts, the observed margin for margins."""
-    fitted = mixture()
-    step = fitted.support[1] - fitted.support[0]
-    error = fitted.error_by_point([21])[0]
-    np.testing.assert_allclose(fitted.slope_by_point(21)[1:-1], (error[2:] - error[:-2]) / (2 * step), atol=2e-2)
-    scores = fit_margins(np.linspace(-30, 60, N_ROWS), np.full(N_ROWS, 20.0), np.full(N_ROWS, 12))
-    step = scores.support[1] - scores.support[0]
-    error = scores.error_by_point([21])[0]
-    np.testing.assert_allclose(
-        scores.slope_by_point(21)[1:-1], (error[2:] - error[:-2]) / (2 * step), rtol=0.01, atol=1e-6
-    )

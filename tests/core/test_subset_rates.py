@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.sample import rates_of_subsets
+from ens_plugin.core.sample import rates_of_subsets, rates_of_votes
 from ens_plugin.core.tally import RowBlock
 
 FloatArray = NDArray[np.float64]
@@ -101,3 +101,16 @@ def test_votes_have_the_rates_of_their_indicators(n_labels: int, n_members: int)
     np.testing.assert_array_equal(found.wrong, expected.wrong)
     np.testing.assert_array_equal(found.apart, expected.apart)
     np.testing.assert_array_equal(found.noise, expected.noise)
+
+
+def test_all_subsets_of_votes_on_two_labels_are_counted() -> None:
+    """Against every subset of each row's votes; a row with too few members has no share."""
+    wrong, trials, sizes = np.array([2, 0, 5, 3]), np.array([5, 4, 7, 3]), np.array([1, 3, 5])
+    found = rates_of_votes(wrong.astype(float), trials.astype(float), sizes)
+    for row, (k, n) in enumerate(zip(wrong, trials, strict=True)):
+        votes = np.arange(n) < k
+        for place, size in enumerate(sizes):
+            every = [sum(votes[list(some)]) > size / 2 for some in combinations(range(n), size)]
+            expected = np.mean(every) if every else np.nan
+            np.testing.assert_allclose(found.wrong[place, row], expected, atol=1e-12)
+    assert not found.noise.any()

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom, multinomial
+from scipy.stats import binom
 
 from ens_plugin import CustomEnsemble, EnsembleReport, ErrorCurve, analyze
-from ens_plugin.core.error_curve import LabelVotes, even_size_shift, tie_probability, tied_label_shift
+from ens_plugin.core.error_curve import tie_probability
 from ens_plugin.core.row_model import GRID
-from ens_plugin.core.sample import Sample, rates_of_subsets
+from ens_plugin.core.sample import rates_of_subsets
 from ens_plugin.core.tally import RowBlock
-from ens_plugin.core.votes import fit_mixture
 
 RARE, SECOND_ERRS, FIRST_ERRS = 0.1, (2.0, 1.0), (0.6, 4.0)
 
@@ -65,41 +64,14 @@ def test_the_shift_is_that_of_the_rows_of_each_label(n_members: int) -> None:
         labels, target = unbalanced(600, n_members, seed)
         is_oob = np.random.default_rng(1000 + seed).random(labels.shape) < 0.4
         is_oob[0] = True
-        wrong = ((labels != target) & is_oob).sum(axis=0)
-        sample = Sample(RowBlock(labels, is_oob, target, 2), np.arange(600), np.ones(600))
-        found.append(even_size_shift(fit_mixture(wrong, is_oob.sum(axis=0)), sample, sizes))
+        is_oob[1] = True
+        ensemble = CustomEnsemble(labels, ~is_oob, aggregation="vote", classes=np.array([0, 1]))
+        curve = analyze(ensemble, None, target).error_curve
+        found.append([curve.at(size + size % 2) - curve.at(size + size % 2 - 1) for size in sizes])
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     expected = np.array([exact_shift(size) for size in (2, 10, 10, 100)])
     assert (np.abs(np.mean(found, axis=0) - expected) < 3 * error + 0.05 * np.abs(expected)).all()
     assert (expected[:3] < -4 * error[:3]).all()
-
-
-@pytest.mark.parametrize("n_second", [20, 400])
-def test_the_shift_is_by_weight(n_second: int) -> None:
-    """The heavy rows of the second label tie, the light ones never do; fewer than 30 have no density of their own."""
-    n_members, target = 200, np.repeat([0, 1], [400, n_second])
-    chance = np.where(target == 0, 0.02, np.where(np.arange(target.size) % 2 == 0, 0.5, 0.02))
-    weight = np.where((target == 1) & (chance < 0.5), 0.01, 1.0)
-    wrong = np.random.default_rng(0).random((n_members, target.size)) < chance
-    block = RowBlock(np.where(wrong, 1 - target, target), np.ones(wrong.shape, dtype=bool), target, 2)
-    model = fit_mixture(wrong.sum(axis=0), np.full(target.size, n_members), weight)
-    found = even_size_shift(model, Sample(block, np.arange(target.size), weight), [10])
-    share = weight[target == 1] / weight.sum()
-    exact = 0.5 * share @ binom.pmf(5, 10, chance[target == 1])
-    np.testing.assert_allclose(found, exact, rtol=0.15)
-
-
-def test_a_label_that_no_member_mistakes_has_no_ties_and_rows_of_no_member_no_share() -> None:
-    """The second label's rows tie half of the time, whatever there is beside them."""
-    n_members, target = 100, np.repeat([0, 1, 0], [120, 40, 50])
-    votes = np.where(target == 1, np.random.default_rng(0).random((n_members, target.size)) < 0.5, 0)
-    counted = np.broadcast_to(np.arange(target.size) < 160, votes.shape)
-    model = fit_mixture(np.where(target == 1, n_members - votes.sum(axis=0), 0)[:160], np.full(160, n_members))
-    sample = Sample(RowBlock(votes, counted, target, 2), np.arange(target.size) % 160, np.ones(target.size))
-    exact = 0.5 * 40 / 160 * binom.pmf(2, 4, 0.5)
-    assert even_size_shift(model, sample, [3, 4]) == pytest.approx([exact, exact], rel=0.03)
-    without_second = replace(sample, weight=(target == 0).astype(np.float64))
-    assert even_size_shift(model, without_second, [4]).tolist() == [0.0]
 
 
 def test_even_sizes_follow_the_models_own_rule() -> None:
@@ -141,47 +113,14 @@ def test_which_label_comes_first_decides() -> None:
     labels, target = unbalanced(2000, 20, 5)
     first, second = curve_of(labels, target), curve_of(1 - labels, 1 - target)
     for size in (1, 9, 21):
-        assert first.at(size) == pytest.approx(second.at(size), abs=1e-12)
-    assert first.at(2) + second.at(2) == pytest.approx(2 * first.at(1), abs=1e-12)
+        # The same rows have other draws, which are noise of the integration.
+        assert first.at(size) == pytest.approx(second.at(size), abs=2e-4)
+    assert first.at(2) + second.at(2) == pytest.approx(2 * first.at(1), abs=2e-4)
     assert first.at(2) < first.at(1) < second.at(2)
-    assert first.asymptote == second.asymptote
+    assert first.asymptote == pytest.approx(second.asymptote, abs=5e-4)
 
 
 def test_a_label_of_few_rows_is_no_trouble() -> None:
     labels, target = unbalanced(400, 20, 6)
     few = np.flatnonzero((target == 0) | (np.cumsum(target) <= 5))
     assert np.isfinite(curve_of(labels[:, few], target[few]).at(20))
-
-
-def exact_label_shift(shares: NDArray[Any], code: int, size: int) -> NDArray[Any]:
-    """By all numbers of votes for three labels: the error by the rule less that with a tie for any label alike."""
-    found = np.array([(one, two, size - one - two) for one in range(size + 1) for two in range(size + 1 - one)])
-    most = found == found.max(axis=1, keepdims=True)
-    by_rule, alike = found.argmax(axis=1) != code, 1.0 - most[:, code] / most.sum(axis=1)
-    return np.array([multinomial.pmf(found, size, own) @ (by_rule - alike) for own in shares])
-
-
-@pytest.mark.parametrize("code", [0, 1, 2])
-def test_the_shift_of_rows_of_one_of_three_labels_is_exact(code: int) -> None:
-    """So many votes tell each row's shares; the rows of some kinds count more than others."""
-    shares = np.array([[0.42, 0.42, 0.16], [0.3, 0.35, 0.35], [0.7, 0.15, 0.15]])
-    kind, n_votes = np.tile([0, 1, 2], 40), 4000.0
-    weight = np.array([1.0, 4.0, 0.25])[kind]
-    votes = LabelVotes(shares[kind] * n_votes, shares[kind] * n_votes, np.full(120, n_votes), np.full(120, code))
-    found = tied_label_shift(votes, weight, code, np.array([2.0, 3.0, 16.0, 64.0, 65.0, np.inf]), 120_000)
-    exact = [weight @ exact_label_shift(shares, code, size)[kind] / weight.sum() for size in (2, 3, 16, 64)]
-    # The standard error of so many draws is up to 0.0012.
-    np.testing.assert_allclose(found, [*exact, 0.0, 0.0], atol=0.004)
-    assert abs(exact[-1]) > 0.003
-
-
-def test_rows_without_weight_are_no_part_of_the_distribution_of_shares() -> None:
-    """These are easy; counted like the others, they would make the others' votes seem luck, and ties a third rarer."""
-    kind, target = np.tile([0, 1], 500), np.zeros(1000, dtype=np.int64)
-    shares = np.array([[0.4, 0.4, 0.2], [0.98, 0.01, 0.01]])[kind]
-    support = np.random.default_rng(0).multinomial(2, shares).astype(np.float64)
-    sizes, hard = np.array([2.0, 4.0]), kind == 0
-    all_rows = LabelVotes(support, support, np.full(1000, 2.0), target)
-    alone = LabelVotes(support[hard], support[hard], np.full(500, 2.0), target[hard])
-    found = tied_label_shift(all_rows, hard.astype(np.float64), 0, sizes, 40_000)
-    np.testing.assert_allclose(found, tied_label_shift(alone, np.ones(500), 0, sizes, 20_000), atol=0.01)

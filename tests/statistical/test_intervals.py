@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
+from ens_plugin.analysis.labels import agreement_law, curve_sizes
 from ens_plugin.core.error_curve import recommended_size
-from ens_plugin.core.intervals import density_error_sd, size_draws, size_interval, wilson_interval
+from ens_plugin.core.intervals import wilson_interval
+from ens_plugin.core.label_draws import LabelDraws
+from ens_plugin.core.label_shares import LabelRecord, draw_shares, fit_label_shares
 from ens_plugin.core.losses import fit_moments, loss_moments
-from ens_plugin.core.votes import fit_mixture
 from tests.statistical.harness import PROBLEMS, FloatArray, Problem, repeat
 
 pytestmark = pytest.mark.slow
 
 N_ROWS, N_REPEATS = 300, 200
+
+
+def draws_of_counts(wrong: ArrayLike, trials: ArrayLike) -> LabelDraws:
+    """Draws for rows of the first of two labels with so many wrong votes each."""
+    k, n = np.asarray(wrong, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    record = LabelRecord(np.column_stack([n - k, k]), n, np.zeros(n.size, dtype=np.int64), np.ones(n.size))
+    return draw_shares(fit_label_shares(record))
+
+
 every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=[problem.name for problem in PROBLEMS])
 
 
@@ -25,8 +37,9 @@ def test_data_interval_covers_the_error_on_fresh_rows(problem: Problem, n_member
     truth = np.array([problem.true_error(size) for size in sizes])
 
     def one(rng: np.random.Generator) -> FloatArray:
-        model = fit_mixture(*problem.counts(rng, N_ROWS, n_members))
-        lower, upper = wilson_interval(model.error(sizes), density_error_sd(model, sizes), N_ROWS, 0.95)
+        draws = draws_of_counts(*problem.counts(rng, N_ROWS, n_members))
+        errors = draws.errors(sizes)
+        lower, upper = wilson_interval(draws.mean(errors), draws.sd(errors), N_ROWS, 0.95)
         return np.asarray((lower <= truth) & (truth <= upper), dtype=np.float64)
 
     coverage = repeat(N_REPEATS, one).mean(axis=0)
@@ -42,8 +55,8 @@ def test_size_interval_covers_the_size_of_the_rows_at_hand(problem: Problem, n_m
         p = problem.draw(rng, N_ROWS)
         n = np.maximum(rng.binomial(n_members, 0.368, N_ROWS), 1)
         reference = recommended_size(p) or np.inf
-        model = fit_mixture(rng.binomial(n, p), n)
-        low, high = size_interval(size_draws(model, 0.99, 20001, 0), 0.95, 20001)
+        law = agreement_law(draws_of_counts(rng.binomial(n, p), n), curve_sizes(20001, n_members), 0)
+        low, high = law.size_interval(0.01, 20001, 0.95)
         return np.array([low <= reference <= (np.inf if high is None else high)], dtype=np.float64)
 
     assert repeat(100, one).mean() >= 0.86

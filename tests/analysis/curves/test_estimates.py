@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ens_plugin.analysis import Evidence
-from ens_plugin.analysis.curves import estimate_by_members, estimate_classification, estimate_regression
+from ens_plugin.analysis.curves import estimate_regression
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
+from ens_plugin.analysis.labels import estimate_labels
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import (
@@ -24,11 +25,9 @@ from ens_plugin.core.tally import (
     tally_support,
     tally_values,
 )
-from ens_plugin.core.votes import fit_mixture
 from ens_plugin.core.weights import RowWeight
 
 FloatArray = NDArray[np.float64]
-FIELDS = ("error", "lower", "upper")
 
 SETTINGS = ResolvedOptions(
     data="holdout",
@@ -48,7 +47,7 @@ def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **
     weight = np.ones(target.size)
     sample = Sample(block, np.arange(target.size), weight)
     settings = replace(SETTINGS, **options)
-    return estimate_classification(Evidence(tally, sample, RowWeight(weight)), len(outputs), settings, has_scores=False)
+    return estimate_labels(Evidence(tally, sample, RowWeight(weight)), len(outputs), settings, has_scores=False)
 
 
 def votes(n_members: int, n_rows: int, seed: int) -> tuple[NDArray[np.int64], FloatArray]:
@@ -111,10 +110,6 @@ def test_the_curve_begins_with_the_error_of_one_member(n_members: int, seed: int
     assert curve.at(1) == pytest.approx(outputs.mean(), rel=1e-12)
     low, high = curve.interval_at(1)
     assert low < outputs.mean() < high
-    fitted = fit_mixture(outputs.sum(axis=0), np.full(300, n_members))
-    changed = curve.error[[0, 1, 4, 5]] - fitted.error(curve.sizes[[0, 1, 4, 5]])
-    np.testing.assert_allclose(changed, changed[0] / curve.sizes[[0, 1, 4, 5]], rtol=1e-6, atol=1e-12)
-    assert curve.asymptote == pytest.approx(fitted.asymptote, rel=1e-12)
     draws = estimates.error_draws
     assert draws is not None
     assert draws.error[0] == pytest.approx(outputs.mean(), rel=1e-12)
@@ -226,48 +221,3 @@ def test_higher_interval_level_is_wider() -> None:
     curves = [classify(outputs, target, 2, interval_level=level).error_curve for level in (0.8, 0.95)]
     assert (curves[1].lower < curves[0].lower).all()
     assert (curves[1].upper > curves[0].upper).all()
-
-
-def test_parts_of_few_and_of_many_members_are_combined_by_their_weight() -> None:
-    """Distances of limits add up as deviations do, with what the shares of the parts vary by chance."""
-    rng = np.random.default_rng(8)
-    is_hard = np.arange(1500) % 3 == 0
-    wrong = rng.random((61, 1500)) < np.where(is_hard, rng.beta(3.0, 3.0, 1500), rng.beta(0.6, 4.0, 1500))
-    counted = rng.random((61, 1500)) < np.where(is_hard, 0.15, 0.6)
-    counted[:3] = True
-    target = rng.integers(0, 2, 1500)
-    block = RowBlock(np.where(wrong, 1 - target, target), counted, target, 2)
-    weight = np.where(is_hard, 1.0, 2.0)
-    data = Evidence(tally_support(block), Sample(block, np.arange(1500), weight), RowWeight(weight))
-    sizes, level = np.arange(1, 202), 0.9
-    settings = replace(SETTINGS, sizes=sizes, max_size=201, interval_level=level, agreement_tolerance=0.02)
-    whole = estimate_by_members(data, 61, settings, has_scores=False)
-    few = counted.sum(axis=0) < 22
-    assert np.mean(few == is_hard) > 0.98
-    parts = [estimate_classification(data.part(rows), 61, settings, has_scores=False) for rows in (few, ~few)]
-    share = np.array([weight[few].sum(), weight[~few].sum()]) / weight.sum()
-    error, lower, upper = (np.array([getattr(part.error_curve, name) for part in parts]) for name in FIELDS)
-    mean, z = share @ error, 1.644854
-    np.testing.assert_allclose(whole.error_curve.error, mean, atol=1e-12)
-    by_shares = z**2 * (share @ (error - mean) ** 2) * (weight @ weight) / weight.sum() ** 2
-    assert by_shares.min() > 0.02 * np.square(whole.error_curve.upper - mean).max()
-    below, above = (np.sqrt(share**2 @ (ends - error) ** 2 + by_shares) for ends in (lower, upper))
-    np.testing.assert_allclose(whole.error_curve.lower, mean - below, atol=1e-6)
-    np.testing.assert_allclose(whole.error_curve.upper, mean + above, atol=1e-6)
-    assert whole.algorithmic_sd == pytest.approx(share @ [part.algorithmic_sd for part in parts])
-    shifts = np.array([part.error_curve.even_shift for part in parts])
-    assert whole.error_curve.even_shift is not None
-    np.testing.assert_allclose(whole.error_curve.even_shift, share @ shifts, atol=1e-12)
-    assert np.abs(shifts[0] - shifts[1]).max() > 0.001
-    # Whatever the level of the intervals, the promise is the same but for the noise of 200 draws.
-    for other in (0.5, 0.95):
-        again = estimate_by_members(data, 61, replace(settings, interval_level=other), has_scores=False).recommendation
-        assert again.size == pytest.approx(whole.recommendation.size, rel=0.15)
-        assert again.size is not None
-        assert again.interval[0] < again.size <= (again.interval[1] or 201)
-    # The disagreement that is wanted lies between those at the ends of the interval of the size.
-    low, high = whole.recommendation.interval
-    assert whole.recommendation.size is not None
-    assert high is not None
-    # The upper end at 90 % is the promise itself.
-    assert low < whole.recommendation.size == high

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.analysis import Evidence
-from ens_plugin.analysis.curves import estimate_classification
+from ens_plugin.analysis.labels import estimate_labels
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock, tally_margins, tally_support
 from ens_plugin.core.weights import RowWeight
@@ -16,16 +16,16 @@ from tests.analysis.curves.test_estimates import SETTINGS
 N_ROWS = 3000
 
 
-def found_variance(outputs: NDArray[np.float64], *, has_scores: bool = False, n_sampled: int | None = None) -> float:
+def found_variance(outputs: NDArray[np.float64], *, has_scores: bool = False) -> float:
     """Return the estimate from members' outputs by label on rows whose true label is the first."""
     counted = np.random.default_rng(9).random(outputs.shape[:2]) < 0.8
     counted[:3] = True
     block = RowBlock(outputs, counted, np.zeros(outputs.shape[1], dtype=np.int64), outputs.shape[2])
     tally = (tally_margins if has_scores or block.n_labels > 2 else tally_support)(block)
     weight = np.ones(outputs.shape[1])
-    sample = Sample(block, np.arange(weight.size), weight).select(np.arange(n_sampled or weight.size))
+    sample = Sample(block, np.arange(weight.size), weight)
     rows = Evidence(tally, sample, RowWeight(weight))
-    found = estimate_classification(rows, len(outputs), SETTINGS, has_scores=has_scores).bias_variance
+    found = estimate_labels(rows, len(outputs), SETTINGS, has_scores=has_scores).bias_variance
     assert abs(found.member_error - found.bias) <= found.member_variance + 0.01
     return found.member_variance
 
@@ -65,14 +65,3 @@ def test_few_members_of_many_labels(n_labels: int, n_members: int) -> None:
     labels = (rng.random((n_members, N_ROWS, 1)) > shares.cumsum(axis=1)).sum(axis=2).clip(max=n_labels - 1)
     outputs = np.eye(n_labels)[labels]
     assert found_variance(outputs) == pytest.approx(1.0 - shares.max(axis=1).mean(), abs=0.015)
-
-
-def test_a_sample_of_other_rows_is_put_right_by_what_all_rows_show() -> None:
-    """The sampled rows are those about which members differ most."""
-    rng = np.random.default_rng(4)
-    shares = rng.dirichlet([4.0, 1.0, 1.0], N_ROWS)
-    shares = shares[np.argsort(shares.max(axis=1))]
-    labels = (rng.random((40, N_ROWS, 1)) > shares.cumsum(axis=1)).sum(axis=2).clip(max=2)
-    truth = 1.0 - shares.max(axis=1)
-    assert truth[:1000].mean() > truth.mean() + 0.1
-    assert found_variance(np.eye(3)[labels], n_sampled=1000) == pytest.approx(truth.mean(), abs=0.03)

@@ -12,27 +12,13 @@ from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
     f1_score,
-    get_scorer,
     matthews_corrcoef,
     roc_auc_score,
 )
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.label_metrics import matrix_metric
-from ens_plugin.analysis.metric_curves import TwoErrors, label_metric_curve
-from ens_plugin.analysis.metrics import resolve_metric
-from ens_plugin.core.intervals import ErrorDraws
 from tests.forests import Array, cancer, digits
 from tests.scorers import ACCURACY, MACRO_F1
-
-SIZES = np.array([1.0, 3.0, 11.0, 101.0, np.inf])
-
-
-def constant(errors: list[float], n_draws: int = 5) -> ErrorDraws:
-    """Errors by size, with draws that hardly differ from them."""
-    values = np.array(errors)
-    return ErrorDraws(SIZES, values, np.tile(values, (n_draws, 1)) + 1e-4 * np.arange(n_draws)[:, None])
 
 
 def votes(seed: int, n_rows: int = 3000, n_members: int = 60, share: float = 0.15) -> tuple[Any, Array, Array]:
@@ -51,26 +37,6 @@ def exact(name: str, y: Array, chance: Array, size: float) -> float:
     weight = np.stack([1.0 - predicted, predicted], axis=1).ravel()
     function = {"f1": f1_score, "matthews_corrcoef": matthews_corrcoef, "balanced_accuracy": balanced_accuracy_score}
     return float(function[name](truth, label, sample_weight=weight))
-
-
-SLOW_NAMES = ("balanced_accuracy", "matthews_corrcoef", "recall", "precision")
-
-
-@pytest.mark.fast_cases("f1")
-@pytest.mark.parametrize(
-    "name", ["accuracy", "f1", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_NAMES)]
-)
-def test_spline_is_the_metric_of_the_matrix(name: str) -> None:
-    forest = cancer()[0]
-    metric = resolve_metric(name, find_adapter(forest))
-    assert metric is not None
-    found = TwoErrors((constant([0.2, 0.12, 0.07, 0.05, 0.049]), constant([0.5, 0.4, 0.31, 0.3, 0.3])), (90.0, 10.0))
-    curve = label_metric_curve(found, metric, matrix_metric(metric.value, np.array([0, 1])), 0.0)
-    for place, (e, f) in enumerate(zip(found.errors[0].error, found.errors[1].error, strict=True)):
-        weight = np.array([90 * (1 - e), 90 * e, 10 * f, 10 * (1 - f)])
-        truth, label = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-        right = get_scorer(name)._score_func(truth, label, sample_weight=weight)
-        assert curve.values[place] == pytest.approx(right, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +111,6 @@ def test_a_perfect_ranking_is_no_metric_of_labels() -> None:
     assert curve.asymptote == pytest.approx(1.0)
     assert curve.estimator == "subset_average"
     assert curve.at(1) == pytest.approx(np.mean([roc_auc_score(y, each) for each in proba]), abs=0.01)
-
-
-@pytest.mark.slow
-def test_a_rare_label_of_few_rows_is_averaged_over_subsets() -> None:
-    ensemble, y, _ = votes(2, n_rows=400, share=0.02)
-    assert 1 < y.sum() < 10
-    curve = analyze(ensemble, None, y, metric="balanced_accuracy", data="holdout").error_curve
-    assert curve.estimator == "subset_average"
 
 
 @pytest.mark.fast_cases("False")

@@ -73,7 +73,7 @@ def test_mean_is_the_mean_of_the_outputs_at_every_size(report: Callable[[], Ense
     for found in mean.criteria:
         own = [each for part in parts for each in part.criteria if each.criterion == found.criterion]
         # The votes on all outputs are those of one distribution, fitted once, and not the mean of three.
-        assert found.loss == pytest.approx(np.mean([each.loss for each in own]), rel=0.1)
+        assert found.loss == pytest.approx(np.mean([each.loss for each in own]), rel=0.2)
         assert found.limit == pytest.approx(np.mean([each.limit for each in own]), rel=0.02)
     low, high = mean.error_interval
     assert low < mean.error < high

@@ -13,7 +13,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomFo
 from sklearn.linear_model import RidgeClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.analysis.estimates import counts_hard_votes, fit_support, soft_spreads
+from ens_plugin.analysis.estimates import counts_hard_votes
 from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.error_curve import hypergeometric_curve
 from ens_plugin.core.grouped_tally import group_rows, support_codes, vote_codes
@@ -133,9 +133,7 @@ def estimates(tally: SupportTally, n_members: int) -> dict[str, Array]:
     estimated = {
         "losses": row_losses(tally),
         "labelled losses": row_losses(tally, label),
-        "spreads": soft_spreads(tally),
         "hard": np.array(counts_hard_votes(tally)),
-        "fit": fit_support(tally, weight).error([1, 101, np.inf]),
         "members": np.stack([found.members, found.usable_members, found.n_usable]),
         **{name: group_rows(code, columns, weight.total).sums for name, code in codes.items()},
         **codes,

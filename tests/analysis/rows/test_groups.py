@@ -160,8 +160,12 @@ def test_groups_that_some_members_left_out_are_judged(size: int, n_trees: int) -
 
 @pytest.mark.slow
 def test_larger_groups_with_other_errors_are_represented() -> None:
-    """Labels of larger groups follow less from their features; they are out of bag for fewer members."""
-    for seed in range(3):
+    """Labels of larger groups follow less from their features; they are out of bag for fewer members.
+
+    95 % intervals hold eight of ten errors and more in 99 % of cases.
+    """
+    held = []
+    for seed in range(10):
         rng = np.random.default_rng(seed)
 
         def draw(n_groups: int, rng: np.random.Generator = rng) -> tuple[NDArray[Any], ...]:
@@ -174,8 +178,9 @@ def test_larger_groups_with_other_errors_are_represented() -> None:
         X, y, groups = draw(400)
         fresh, labels, _ = draw(3000)
         model = RandomForestClassifier(300, random_state=seed).fit(X, y)
-        report = ens_plugin.analyze(model, X, y, groups=groups)
-        assert report.error_interval[0] <= 1 - model.score(fresh, labels) <= report.error_interval[1]
+        low, high = ens_plugin.analyze(model, X, y, groups=groups).error_interval
+        held.append(low <= 1 - model.score(fresh, labels) <= high)
+    assert sum(held) >= 8
 
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 1.7])

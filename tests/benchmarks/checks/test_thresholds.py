@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.checks import thresholds
-from ens_plugin.core import alike_rows, intervals, row_model
+from ens_plugin.core import alike_rows, row_model
 
 # Every module of the package is imported for it, which takes seconds.
 reads_the_package = pytest.mark.slow
@@ -45,11 +45,11 @@ def test_a_number_is_altered_for_the_time_of_a_block_only() -> None:
 @reads_the_package
 def test_defaults_are_altered_with_their_number() -> None:
     def default() -> object:
-        return (intervals.draw_posteriors.__defaults__ or ())[-1]
+        return (alike_rows.too_even.__defaults__ or ())[-1]
 
-    with thresholds.changed(package(), constant("ens_plugin.core.intervals.N_DRAWS"), 17):
-        assert default() == 17
-    assert default() == intervals.N_DRAWS
+    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.EVENNESS_LEVEL"), 17.0):
+        assert default() == 17.0
+    assert default() == alike_rows.EVENNESS_LEVEL
 
 
 @reads_the_package

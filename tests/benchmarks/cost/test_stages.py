@@ -36,7 +36,7 @@ def test_analysis_is_timed_and_then_as_before() -> None:
     with clocked() as clock:
         timed = ens_plugin.analyze(forest, features, y, n_jobs=1)
     assert set(clock.seconds) <= {*STAGES, REST}
-    assert {"reading the model", "finding leaves", "tally", "fit of the distribution"} <= set(clock.seconds)
+    assert {"reading the model", "finding leaves", "tally", "row model and its draws"} <= set(clock.seconds)
     assert (RandomForestClassifier.fit, type(forest.estimators_[0]).apply) == original
     assert timed.to_dict()["error_curve"] == plain.to_dict()["error_curve"]
 

@@ -14,9 +14,6 @@ from ens_plugin.adapters import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.analysis import AnalysisOptions, Evidence, resolve_options, tally_rows
 from ens_plugin.analysis.analyze import KnownRows, build_report
-from ens_plugin.analysis.estimates import soft_spreads
-from ens_plugin.analysis.evidence import tally_block
-from ens_plugin.core.tally import MarginTally, SupportTally, select_rows
 from ens_plugin.spark.partition import Part, Plan, in_content_order, read_partition, tallied_rows
 from tests.spark.cases import fitted, in_order, largest_difference
 from tests.spark.partitions.parts import KINDS, ROUNDING, as_sent, batch, merged, plan_of, read, rows_of
@@ -66,36 +63,6 @@ def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypat
             assert found.weight.total @ own**power == total, column
 
 
-@pytest.mark.parametrize("oob", [False, True])
-def test_spreads_of_soft_votes_are_those_of_the_rows(oob: bool) -> None:
-    adapter, part, plan = seven_parts("shares", oob=oob)
-    local = local_evidence("shares", oob=oob)
-    assert isinstance(local.tally, SupportTally)
-    tally = select_rows(local.tally, (local.tally.trials >= 2) & (local.weight.total > 0))
-    assert isinstance(tally, SupportTally)
-    found = tallied_rows(adapter, part, plan.grouping).spreads
-    assert found is not None
-    np.testing.assert_allclose(found, soft_spreads(tally), rtol=ROUNDING)
-
-
-@pytest.mark.parametrize("oob", [False, True])
-def test_crossed_margins_are_grouped_by_themselves(oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
-    adapter, part, plan = seven_parts("margins", oob=oob)
-    crossed, local = tallied_rows(adapter, part, plan.grouping).crossed, local_evidence("margins", oob=oob)
-    assert crossed is not None
-    assert isinstance(local.tally, MarginTally)
-    assert crossed.weight.n_rows == np.count_nonzero(local.weight.total)
-    total = local.weight.total
-    for own, by_row in ((crossed.mean, local.tally.cross_mean), (crossed.sd**2, local.tally.cross_sd**2)):
-        assert crossed.weight.total @ own == pytest.approx(total @ by_row, rel=ROUNDING)
-    # The entry of a sampled row is the cell that holds its own margin.
-    rows = local.sample.rows
-    sd = local.tally.cross_sd[rows]
-    np.testing.assert_array_equal(crossed.trials[crossed.sampled], local.tally.trials[rows])
-    np.testing.assert_allclose(crossed.sd[crossed.sampled], sd, rtol=2 ** (1 / 16) - 1, atol=1e-9)
-
-
 def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
     frame = rows_of("values", oob=True)
     X, y, weight = in_order(frame)
@@ -107,11 +74,6 @@ def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
     assert np.count_nonzero(trials == 1) > 50
     assert part.moments is not None
     assert part.moments.n_rows == np.count_nonzero((trials >= 2) & (weight > 0))
-
-
-def test_tally_of_scores_of_two_labels_has_no_crossed_margins() -> None:
-    adapter, part, plan = seven_parts("scores", oob=False)
-    assert tallied_rows(adapter, part, plan.grouping).crossed is None
 
 
 @pytest.mark.parametrize("oob", [False, True])
@@ -136,7 +98,7 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     assert part.kept is not None
     kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
     evidence = tallied_rows(adapter, replace(part, kept=kept), plan.grouping)
-    known = KnownRows(sampled_labels=kept.target, sample_tally=tally_block(evidence.sample.block, adapter))
+    known = KnownRows(sampled_labels=kept.target, has_own_labels=True)
     return build_report(adapter, evidence, settings_, known)
 
 

@@ -19,8 +19,8 @@ WEIGHT = np.random.default_rng(0).uniform(0.1, 3.0, TRIALS.size)
 def shares(wrong: NDArray[np.float64], squares: NDArray[np.float64]) -> SupportTally:
     """The tally of rows with soft votes, by way of cells."""
     tally = SupportTally(TRIALS, wrong, squares, np.round(wrong))
-    code, crossed = codes_of("shares", tally, np.arange(TRIALS.size), N_MEMBERS)
-    found = tally_of("shares", block_groups("shares", tally, code, crossed, WEIGHT)[0], N_MEMBERS)
+    code = codes_of("shares", tally, np.arange(TRIALS.size), N_MEMBERS)
+    found = tally_of("shares", block_groups("shares", tally, code, WEIGHT), N_MEMBERS)
     assert isinstance(found, SupportTally)
     return found
 
@@ -42,7 +42,7 @@ def kept(row: NDArray[np.int64]) -> KeptRows:
     nothing = np.zeros(row.size)
     whole = nothing.astype(np.int64)
     outputs = np.zeros((3, row.size))
-    return KeptRows(outputs, outputs.astype(np.uint8), nothing, nothing, whole.astype(np.uint64), row, whole, whole)
+    return KeptRows(outputs, outputs.astype(np.uint8), nothing, nothing, whole.astype(np.uint64), row, whole)
 
 
 @pytest.mark.parametrize(("copies", "is_refused"), [(1, False), (3, False), (4, False), (5, True), (300, True)])

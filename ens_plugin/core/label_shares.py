@@ -1,0 +1,552 @@
+r"""One model of a row's labels: what infinitely many members would predict for it, given its out-of-bag outputs.
+
+Of infinitely many members, a share :math:`1 - w` predicts a row's true label and shares :math:`w d_j` the others.
+Given the true label, w has a smooth density on (0, 1), near that of all labels together.  The division d among the
+other labels is a mixture of Dirichlet distributions around the rows of the confusion matrix, part of whose mass is on
+one main rival; the mixture depends on w, because near the border wrong votes are for one rival, and far from it for
+many.  Both are fitted to the outputs by empirical Bayes, and draws of the shares given these outputs answer every
+question about labels, at any size: each answer is a mean over rows and draws (``docs/methods/label-shares.md``).  With
+two labels d is 1, and only w is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from ens_plugin.core.label_draws import (
+    SEED_OF_DRAWS,
+    SQRT_TWO_PI,
+    Draws,
+    LabelDensities,
+    LabelDraws,
+    LabelledRows,
+    draws_of,
+    fit_by_label,
+    spread_levels,
+    value_order,
+    victory,
+)
+from ens_plugin.core.row_model import (
+    N_CELLS,
+    Likelihood,
+    RowGroups,
+    binomial_likelihood,
+    effective_votes,
+    fit_density,
+    is_close,
+    rougher_density,
+)
+from ens_plugin.core.sample import Sample, SubsetRates
+from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, sum_squares_over_members
+from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
+from ens_plugin.core.votes import group_counts
+
+__all__ = ["LabelRecord", "LabelShares", "draw_shares", "fit_label_shares", "record_labels"]
+
+# Parts of the mass on one main rival, and masses in votes, of the Dirichlet distributions that are mixed.
+PARTS = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
+MASSES = np.exp(np.array([0.0, 1.2, 2.4, 3.6]))
+# Bins of w, by cells of the grid, with mixtures of their own; each is near the mixture of all by so many rows.
+EDGES = np.array([0, 140, 200, 260, 320, 350, 375, N_CELLS])
+MIXTURE_ROWS = 5.0
+EM_STEPS = 60
+# A division is told by two wrong votes and more.
+FEWEST_WRONG_VOTES = 2.0
+# Votes added to each row of the confusion matrix as all wrong votes are divided, and to each of its entries.
+PRIOR_VOTES, LEAST_VOTES = 0.5, 1e-3
+# Labels of a row that are told apart: the true one and those with most votes; votes for the others count together.
+MOST_RIVALS = 12
+# Rivals whose shares an ensemble's label is decided by.
+LEADING = 3
+# Prior standard deviation of the power of the divisions, and the step that its effect is seen by.
+EXPONENT_SD, EXPONENT_STEP = 0.1, -0.1
+LEAST_MASS = 1e-12
+LEAST_SHARE = np.float32(1e-30)
+TINY = 1e-300
+# Rows that the laws of the division are fitted to.
+FITTED_ROWS = 1_500
+
+
+class LabelRecord(NamedTuple):
+    """What remains of the members' outputs: sums by row, of the members that count.
+
+    Attributes
+    ----------
+    support : ndarray, shape (n_rows, n_labels)
+        Summed votes or probabilities by label.
+    trials : ndarray, shape (n_rows,)
+        Number of members; at least two.
+    target : ndarray of int, shape (n_rows,)
+    weight : ndarray, shape (n_rows,)
+        Weights that sum to the number of independent rows.
+    of_shares, of_margins : float
+        How many votes one member's probabilities are worth: as evidence of a row's shares, and where the label of a
+        mean of some members is decided, which the margin of the two leading labels does.  1 for votes.
+    """
+
+    support: FloatArray
+    trials: FloatArray
+    target: IntArray
+    weight: FloatArray
+    of_shares: float = 1.0
+    of_margins: float = 1.0
+
+
+def record_labels(sample: Sample, weight: FloatArray) -> LabelRecord:
+    """Return the record of some rows' votes or probabilities."""
+    block = sample.block
+    target = np.asarray(block.target, dtype=np.int64)
+    if block.is_vote or bool(np.all((block.outputs == 0) | (block.outputs == 1))):
+        return LabelRecord(block.support, block.trials, target, weight)
+    return LabelRecord(block.support, block.trials, target, weight, *_votes_of_probabilities(block, weight))
+
+
+def _votes_of_probabilities(block: RowBlock, weight: FloatArray) -> tuple[float, float]:
+    """Return how many votes one member is worth: as evidence of the shares, and of the leading margin."""
+    support, trials = block.support, block.trials
+    share, n = support / trials[:, None], trials[:, None]
+    squares = sum_squares_over_members(block.outputs, block.counted)
+    lead = np.argmax(support, axis=1)
+    rival = strongest_rival(support, lead)
+    rows = np.arange(lead.size)
+    margin = share[rows, lead] - share[rows, rival]
+    within = np.maximum(squares - n * share**2, 0.0) / (n - 1.0)
+    leading = RowBlock(block.outputs, block.counted, lead, block.n_labels)
+    margins = np.where(block.counted, member_margins(leading, rival), 0.0)
+    of_margin = np.maximum(np.einsum("ti,ti->i", margins, margins) - trials * margin**2, 0.0) / (trials - 1.0)
+    close = is_close(margin)
+
+    def worth(as_votes: FloatArray, observed: FloatArray) -> float:
+        sums = np.stack([as_votes, observed]) * (trials * weight)
+        return effective_votes(sums.sum(axis=1).tolist(), sums[:, close].sum(axis=1).tolist())
+
+    as_margins = share[rows, lead] + share[rows, rival] - margin**2 + of_margin / trials
+    return worth((share * (1.0 - share) + within / n).sum(axis=1), within.sum(axis=1)), worth(as_margins, of_margin)
+
+
+@dataclass(frozen=True, eq=False)
+class Rivals:
+    """The labels other than the true one that a row may get, with its votes for each.
+
+    Labels and votes have shape (n_rows, n_rivals), the labels with most votes first; where there are more labels than
+    that, the last votes are those for all others together, whose label is -1.  `prior` has the shares that the
+    confusion matrix gives them, and `beside` those beside a main rival: most of the confusion is that of main rivals,
+    so that its root is taken.
+    """
+
+    labels: IntArray
+    votes: FloatArray
+    prior: FloatArray
+    beside: FloatArray
+
+    def base(self, part: float) -> FloatArray:
+        """Return the mean division of what is not for the main rival, which has so large a part."""
+        return (1.0 - part) * (self.beside if part > 0.0 else self.prior)
+
+    def take(self, rows: AnyIntArray) -> Rivals:
+        """Return the rivals of some of the rows."""
+        return Rivals(self.labels[rows], self.votes[rows], self.prior[rows], self.beside[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelShares:
+    """The fitted distribution of every row's label shares, given its outputs.
+
+    Attributes
+    ----------
+    record : LabelRecord
+    group : ndarray of int, shape (n_rows,)
+        Which line of the likelihood a row has.
+    likelihood : Likelihood, shape (n_groups, 400)
+        Of w on the grid.
+    densities : LabelDensities
+        Of w.
+    kind : ndarray of int, shape (n_rows,)
+        Which of the densities is that of the row.
+    rivals : Rivals
+    by_law : ndarray, shape (n_rows, n_laws)
+        Likelihood of a row's wrong votes under each law of the division, its largest 1.
+    mixing : ndarray, shape (n_bins, n_laws)
+        Share of each law in each bin of w; rows sum to 1.
+    """
+
+    record: LabelRecord
+    group: AnyIntArray
+    likelihood: Likelihood
+    densities: LabelDensities
+    kind: IntArray
+    rivals: Rivals
+    by_law: FloatArray
+    mixing: FloatArray
+
+    def take(self, rows: AnyIntArray) -> LabelShares:
+        """Return the shares of some of the rows."""
+        support, trials, target, weight, *votes = self.record
+        return replace(
+            self,
+            record=LabelRecord(support[rows], trials[rows], target[rows], weight[rows], *votes),
+            group=self.group[rows],
+            kind=self.kind[rows],
+            rivals=self.rivals.take(rows),
+            by_law=self.by_law[rows],
+        )
+
+    @cached_property
+    def posterior(self) -> FloatArray:
+        """Return the distribution of w on the grid for each row, shape (n_rows, 400)."""
+        joint = np.asarray(self.likelihood)[self.group] * self.densities.weights[self.kind]
+        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
+
+
+def fit_label_shares(record: LabelRecord) -> LabelShares:
+    """Fit the distribution of label shares by empirical Bayes: all rows together first, then each label around them."""
+    target, weight = record.target, record.weight
+    n_labels = record.support.shape[1]
+    wrong_support = record.support.copy()
+    wrong_support[np.arange(target.size), target] = 0.0
+    wrong = np.clip(record.trials - record.support[np.arange(target.size), target], 0.0, record.trials)
+    k, n, counts, group = group_counts(wrong, record.trials, weight, votes_per_member=record.of_shares)
+    likelihood = np.asarray(binomial_likelihood(k, n))
+    overall = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
+    if record.of_shares == 1.0:
+        # Many votes on few kinds of rows show gaps that a smooth density would fill.
+        overall = rougher_density(overall)
+    each = LabelledRows(group, target, weight, record.trials)
+    densities, kind = fit_by_label(RowGroups(likelihood, counts), overall, each, n_labels)
+    rivals = _rivals_of(wrong_support * record.of_shares, target, weight)
+    one_law = np.ones((target.size, 1)), np.ones((EDGES.size - 1, 1))
+    whole = LabelShares(record, group, likelihood, densities, kind, rivals, *one_law)
+    return whole if n_labels == 2 else _with_divisions(whole)
+
+
+def _rivals_of(wrong: FloatArray, target: IntArray, weight: FloatArray) -> Rivals:
+    """Return the rivals of each row, from its votes for wrong labels, shape (n_rows, n_labels)."""
+    confusion = _confusion(wrong, target, weight)
+    even = np.sqrt(confusion)
+    prior, beside = confusion[target], (even / even.sum(axis=1, keepdims=True))[target]
+    n_labels = wrong.shape[1]
+    rows = np.arange(target.size)[:, None]
+    # Without votes, the labels that the true one is confused with most come first.
+    rank = wrong + prior
+    rank[rows[:, 0], target] = -1.0
+    if n_labels - 1 <= MOST_RIVALS:
+        labels = np.argsort(-rank, axis=1, kind="stable")[:, :-1]
+        return Rivals(labels, wrong[rows, labels], prior[rows, labels], beside[rows, labels])
+    labels = np.argpartition(-rank, MOST_RIVALS - 1, axis=1)[:, : MOST_RIVALS - 1]
+
+    def with_others(shares: FloatArray, least: float) -> FloatArray:
+        own = shares[rows, labels]
+        return np.column_stack([own, np.maximum(shares.sum(axis=1) - own.sum(axis=1), least)])
+
+    return Rivals(
+        np.column_stack([labels, np.full(target.size, -1)]),
+        with_others(wrong, 0.0),
+        with_others(prior, LEAST_VOTES),
+        with_others(beside, LEAST_VOTES),
+    )
+
+
+def _confusion(wrong: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:
+    """Return how the wrong votes on the rows of each label are divided among the others; rows sum to 1."""
+    n_labels = wrong.shape[1]
+    votes = np.zeros((n_labels, n_labels))
+    for label in np.unique(target):
+        own = target == label
+        votes[label] = weight[own] @ wrong[own]
+    overall = votes.sum(axis=0)
+    votes += PRIOR_VOTES * overall / max(float(overall.sum()), TINY) + LEAST_VOTES
+    np.fill_diagonal(votes, 0.0)
+    return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+
+def _laws() -> list[tuple[float, float]]:
+    return [(float(part), float(mass)) for part in PARTS for mass in MASSES]
+
+
+def _with_divisions(whole: LabelShares) -> LabelShares:
+    """Return the shares with the laws of the division fitted to the votes for wrong labels, in each bin of w."""
+    rivals, weight = whole.rivals, whole.record.weight
+    n_wrong = rivals.votes.sum(axis=1)
+    laws = _laws()
+    # Rows without a wrong vote tell nothing of the division.
+    by_law, told = np.ones((n_wrong.size, len(laws))), np.flatnonzero(n_wrong > 0)
+    if told.size:
+        own = rivals.take(told)
+        logs = np.column_stack([_log_likelihood(own, part, mass) for part, mass in laws])
+        by_law[told] = np.exp(logs - logs.max(axis=1, keepdims=True))
+    mixing = _fit_mixing(by_law, _by_bin(whole.posterior), weight * (n_wrong >= FEWEST_WRONG_VOTES))
+    return replace(whole, by_law=by_law, mixing=mixing)
+
+
+def _log_likelihood(rivals: Rivals, part: float, mass: float) -> FloatArray:
+    """Return the log-likelihood of each row's wrong votes under one law, up to a constant, shape (n_rows,)."""
+    base = np.maximum(mass * rivals.base(part), LEAST_MASS)
+    row, rival = np.nonzero(rivals.votes)
+    low, votes, n = base[row, rival], rivals.votes[row, rival], rivals.votes.sum(axis=1)
+    terms = gammaln(low + votes) - gammaln(low)
+    plain = gammaln(mass) - gammaln(mass + n) + np.bincount(row, terms, n.size)
+    if part == 0.0:
+        return np.asarray(plain)
+    gain = np.zeros_like(base)
+    gain[row, rival] = gammaln(low + mass * part + votes) - gammaln(low + mass * part) - terms
+    top = gain.max(axis=1, keepdims=True)
+    main = np.log(np.maximum((_main_prior(rivals) * np.exp(gain - top)).sum(axis=1), TINY))
+    return np.asarray(plain + top[:, 0] + main)
+
+
+def _main_prior(rivals: Rivals) -> FloatArray:
+    """Return the chance of each rival to be the main one, which is a single label."""
+    prior = np.where(rivals.labels >= 0, rivals.prior, 0.0)
+    return np.asarray(prior / prior.sum(axis=1, keepdims=True))
+
+
+def _by_bin(posterior: FloatArray) -> FloatArray:
+    """Return the probability of each bin of w, shape (n_rows, n_bins)."""
+    return np.add.reduceat(posterior, EDGES[:-1], axis=1)
+
+
+def _fit_mixing(by_law: FloatArray, bins: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the share of each law in each bin of w by the EM algorithm, each bin near all bins together."""
+    overall = np.full(by_law.shape[1], 1.0 / by_law.shape[1])
+    mixing = np.repeat(overall[None], bins.shape[1], axis=0)
+    told = np.flatnonzero(weight > 0)
+    if not told.size:
+        return mixing
+    told = told[:: -(-told.size // FITTED_ROWS)]
+    by_law, bins, weight = by_law[told], bins[told], weight[told]
+    for _ in range(EM_STEPS):
+        overall = overall * ((weight / (by_law @ overall)) @ by_law) / weight.sum()
+    mixing = np.repeat(overall[None], bins.shape[1], axis=0)
+    for _ in range(EM_STEPS):
+        joint = bins * (by_law @ mixing.T)
+        rows = mixing * ((bins * (weight / np.maximum(joint.sum(axis=1), TINY))[:, None]).T @ by_law)
+        mixing = (rows + MIXTURE_ROWS * overall) / (rows.sum(axis=1, keepdims=True) + MIXTURE_ROWS)
+    return np.asarray(mixing)
+
+
+class VoteContest:
+    """One label against its rivals by their shares of the votes; :class:`~ens_plugin.core.label_draws.Contest`.
+
+    The label has shares `own`, shape (n_rows, n_draws), and each of the `others` is such an array too.
+    """
+
+    def __init__(self, own: Draws, others: Sequence[Draws], votes_per_member: float) -> None:
+        both = [np.maximum(own + other, LEAST_SHARE) for other in others]
+        self._votes = [votes_per_member * share for share in both]
+        # Of equal shares, the logarithm of 4 p (1 - p) is 0; rounding must not make it positive.
+        self._logs = [
+            np.maximum(-np.log(np.maximum(4.0 * (own / share) * (other / share), LEAST_SHARE)), 0.0)
+            for other, share in zip(others, both, strict=True)
+        ]
+        self._sides = [np.sign(own - other) for other in others]
+        self._roots = [np.sqrt(own / share) for share in both]
+
+    def distance(self, size: float, rival: int = 0) -> Draws:
+        """Return by how many standard deviations so many members prefer the label to one rival.
+
+        It is the normal distance of the chance of a majority among the votes for one of the two by Peizer and Pratt
+        (1968), which is that of the binomial distribution to three digits.
+        """
+        n = self._votes[rival] * np.float32(size)
+        distance = np.sqrt(n * self._logs[rival] / (1.0 + 1.0 / (6.0 * n)))
+        distance *= self._sides[rival]
+        distance *= 1.0 + 1.0 / (3.0 * n)
+        return np.asarray(distance)
+
+    def chance(self, size: float) -> Draws:
+        """Return the chance that so many members predict the label."""
+        if np.isinf(size):
+            # A tie is half a victory.
+            return np.asarray(np.prod([(side + 1.0) / 2.0 for side in self._sides], axis=0), dtype=np.float32)
+        places = range(len(self._sides))
+        # The label's own votes are part of all margins.
+        correlations = {(i, j): self._roots[i] * self._roots[j] for j in places for i in range(j)}
+        return victory([self.distance(size, place) for place in places], correlations)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnShares:
+    """Shares of the true label and of its strongest rivals, drawn; :class:`~ens_plugin.core.label_draws.Outputs`.
+
+    `shares` have shape (n_rows, n_draws, 1 + n_rivals), and a member is worth so many votes.
+    """
+
+    shares: Draws
+    votes_per_member: float
+
+    def contest(self, place: int) -> VoteContest:
+        """Return the contest of the label in one place with all others."""
+        others = [self.shares[..., other] for other in range(self.shares.shape[2]) if other != place]
+        return VoteContest(self.shares[..., place], others, self.votes_per_member)
+
+    def strongest_first(self) -> DrawnShares:
+        """Return the same shares, descending."""
+        return DrawnShares(-np.sort(-self.shares, axis=2), self.votes_per_member)
+
+    def slopes(self, size: float) -> Draws:
+        """Return the derivative of the chance of the true label in its mean margin over the strongest rival."""
+        one, other = self.shares[..., 0], self.shares[..., 1]
+        variance = np.maximum(one + other - (one - other) ** 2, LEAST_MASS)
+        distance = VoteContest(one, [other], self.votes_per_member).distance(size)
+        return np.asarray(np.exp(-0.5 * distance**2) * np.sqrt(size * self.votes_per_member / variance) / SQRT_TWO_PI)
+
+    def vote(self, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
+        """Return drawn votes of so many members for the label in each place; other labels have the rest."""
+        shares = self.shares.astype(np.float64)
+        shares = np.concatenate([shares, np.maximum(1.0 - shares.sum(axis=2, keepdims=True), 0.0)], axis=2)
+        return np.asarray(rng.multinomial(size, shares / shares.sum(axis=2, keepdims=True))[..., :-1])
+
+    def take(self, rows: AnyIntArray) -> DrawnShares:
+        """Return the shares of some of the rows."""
+        return DrawnShares(self.shares[rows], self.votes_per_member)
+
+
+def draw_shares(fitted: LabelShares, rates: SubsetRates | None = None) -> LabelDraws:
+    """Draw the label shares of every row from their distribution given its outputs.
+
+    With the errors of subsets of the members, the divisions are such that as large ensembles have the same error.
+    """
+    record = fitted.record
+    right = record.support[np.arange(record.target.size), record.target] / record.trials
+    order = value_order(record.target, right, record.trials, record.weight, *record.support.T)
+    known = None if rates is None else rates.take(order)
+    return _drawn_in_order(fitted.take(order), known).take(np.argsort(order))
+
+
+def _drawn_in_order(fitted: LabelShares, rates: SubsetRates | None) -> LabelDraws:
+    record, n_rows = fitted.record, fitted.record.target.size
+    n_draws = draws_of(n_rows)
+    rng = np.random.default_rng(SEED_OF_DRAWS)
+    levels = spread_levels(rng, n_rows, n_draws)
+    division, laws = _draw_divisions(fitted, rng, n_draws)
+    cells, wrong = _draw_wrong(fitted, levels, laws, rng)
+    limit_sd = 0.0
+    if rates is not None and division.shape[2] > 1:
+        exponent, sd = _exponent(division, wrong, record, rates)
+        ends = [_powered(division, exponent + side * sd).max(axis=2) * wrong > 1.0 - wrong for side in (-1.0, 1.0)]
+        share = record.weight / record.weight.sum()
+        limit_sd = abs(float(share @ (ends[1].mean(axis=1) - ends[0].mean(axis=1)))) / 2.0
+        division = _powered(division, exponent)
+    order = np.argsort(-division, axis=2, kind="stable")[..., :LEADING]
+    labels = fitted.rivals.labels[np.arange(n_rows)[:, None, None], order]
+    others = np.take_along_axis(division, order, axis=2) * wrong[..., None]
+    shares = np.concatenate([1.0 - wrong[..., None], others], axis=2, dtype=np.float32)
+    outputs = DrawnShares(shares, record.of_margins)
+    n_labels = record.support.shape[1]
+    densities, kind = fitted.densities, fitted.kind
+    return LabelDraws(record.target, record.weight, labels, outputs, densities, kind, cells, n_labels, limit_sd)
+
+
+def _draw_divisions(fitted: LabelShares, rng: np.random.Generator, n_draws: int) -> tuple[FloatArray, IntArray]:
+    """Return how what is not for the true label is divided, shape (n_rows, n_draws, n_rivals), and by which law."""
+    rivals = fitted.rivals
+    n_rows, n_rivals = rivals.votes.shape
+    if n_rivals == 1:
+        return np.ones((n_rows, n_draws, 1)), np.zeros((n_rows, n_draws), dtype=np.int64)
+    reached = np.cumsum(fitted.by_law * (_by_bin(fitted.posterior) @ fitted.mixing), axis=1)
+    laws = _drawn(reached, rng.random((n_rows, n_draws)))
+    division = np.empty((n_rows, n_draws, n_rivals))
+    for index, (part, mass) in enumerate(_laws()):
+        row, draw = np.nonzero(laws == index)
+        if row.size:
+            division[row, draw] = _dirichlet(rivals.take(row), part, mass, rng)
+    # What is not told apart wins for no row.
+    division[np.broadcast_to((rivals.labels < 0)[:, None], division.shape)] = 0.0
+    return division, laws
+
+
+def _powered(division: FloatArray, exponent: float) -> FloatArray:
+    """Return divisions to a power, with the same sum: below 1 they are more even, above 1 more on the strongest."""
+    found = division**exponent
+    found *= division.sum(axis=2, keepdims=True) / np.maximum(found.sum(axis=2, keepdims=True), TINY)
+    return found
+
+
+def _exponent(division: FloatArray, wrong: FloatArray, record: LabelRecord, rates: SubsetRates) -> tuple[float, float]:
+    """Return the power of the divisions with which ensembles as large as the largest subsets are wrong as often.
+
+    The laws of the division know two numbers of it, its part on one rival and its mass; what decides is its largest
+    share.  The exponent is near 1 as far as the subsets' errors are noise; the second number is its standard deviation.
+    """
+    size, observed = float(rates.sizes[-1]), rates.wrong[-1]
+    rows = np.flatnonzero(~np.isnan(observed))
+    share = record.weight[rows] / record.weight[rows].sum()
+    errors = [
+        _simulated_error(_powered(division[rows], exponent), wrong[rows], size * record.of_margins)
+        for exponent in (1.0, 1.0 + EXPONENT_STEP)
+    ]
+    apart = observed[rows] - errors[0]
+    difference = float(share @ apart)
+    noise = share**2 @ (apart - difference) ** 2
+    slope = float(share @ (errors[1] - errors[0])) / EXPONENT_STEP
+    precision = EXPONENT_SD**-2 + slope**2 / max(noise, TINY)
+    return 1.0 + slope * difference / max(noise, TINY) / precision, precision**-0.5
+
+
+def _simulated_error(division: FloatArray, wrong: FloatArray, n_votes: float) -> FloatArray:
+    """Return how often so many drawn votes are for another label most, shape (n_rows,); a tie is part of an error."""
+    right, rivals = 1.0 - wrong[..., None], division * wrong[..., None]
+    others = np.maximum(1.0 - right - rivals.sum(axis=2, keepdims=True), 0.0)
+    shares = np.concatenate([right, rivals, others], axis=2)
+    shares /= shares.sum(axis=2, keepdims=True)
+    votes = np.random.default_rng(SEED_OF_DRAWS).multinomial(round(n_votes), shares)[..., :-1]
+    tied = votes == votes.max(axis=2, keepdims=True)
+    return np.asarray(1.0 - (tied[..., 0] / tied.sum(axis=2)).mean(axis=1))
+
+
+def _dirichlet(rivals: Rivals, part: float, mass: float, rng: np.random.Generator) -> FloatArray:
+    """Return a draw of each row's division under one law, given its votes, shape (n_rows, n_rivals)."""
+    base = np.maximum(mass * rivals.base(part), LEAST_MASS)
+    shape = base + rivals.votes
+    if part > 0.0:
+        high = base + mass * part
+        # How much more likely the votes are if each rival in turn is the main one.
+        gain = gammaln(high + rivals.votes) - gammaln(high) - gammaln(shape) + gammaln(base)
+        chance = np.cumsum(np.exp(gain - gain.max(axis=1, keepdims=True)) * _main_prior(rivals), axis=1)
+        main = _drawn(chance, rng.random((chance.shape[0], 1)))[:, 0]
+        shape[np.arange(main.size), main] += mass * part
+    drawn = rng.standard_gamma(shape)
+    return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY))
+
+
+def _drawn(reached: FloatArray, levels: FloatArray) -> IntArray:
+    """Return the place at which each level is reached by cumulated weights, shape of `levels`."""
+    goals = levels * reached[:, -1:]
+    places = np.zeros(levels.shape, dtype=np.int64)
+    for column in range(reached.shape[1] - 1):
+        places += reached[:, column, None] < goals
+    return places
+
+
+def _draw_wrong(
+    fitted: LabelShares, levels: FloatArray, laws: IntArray, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray]:
+    """Return draws of w given the laws of the division: the cells of the grid, and the places in them."""
+    posterior, n_rows = fitted.posterior, levels.shape[0]
+    record = fitted.record
+    right = record.support[np.arange(n_rows), record.target]
+    for is_known, share in ((np.array_equal(right, record.trials), 0.0), (not right.any(), 1.0)):
+        if is_known:
+            # Members that are never wrong, or never right, leave nothing to draw.
+            return np.full(levels.shape, round(share * (N_CELLS - 1))), np.full(levels.shape, share)
+    by_bin = np.cumsum(_by_bin(posterior)[:, None, :] * fitted.mixing.T[laws], axis=2)
+    goals = levels * by_bin[..., -1]
+    place = np.minimum((by_bin <= goals[..., None]).sum(axis=2), EDGES.size - 2)
+    below = np.concatenate([np.zeros((*goals.shape, 1)), by_bin], axis=2)
+    before = np.take_along_axis(below, place[..., None], 2)[..., 0]
+    inside = (goals - before) / np.maximum(fitted.mixing[place, laws], TINY)
+    reached = np.concatenate([np.zeros((n_rows, 1)), np.cumsum(posterior, axis=1)], axis=1)
+    rows = np.arange(n_rows)[:, None]
+    goals = np.minimum(reached[rows, EDGES[place]] + inside, 1.0 - 1e-9)
+    # One search for all rows: the sums of each are above those of the row before.
+    flat = (reached[:, 1:] + 2.0 * rows).ravel()
+    found = np.searchsorted(flat, (goals + 2.0 * rows).ravel()).reshape(goals.shape)
+    cells = np.clip(found - N_CELLS * rows, 0, N_CELLS - 1)
+    return cells, (cells + rng.random(cells.shape)) / N_CELLS
