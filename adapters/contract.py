@@ -599,7 +599,7 @@ class EnsembleAdapter(ABC):
 
         Returns
         -------
-        ndarray, shape (5, n_rows), or None
+        ndarray, shape (4, n_rows), or None
             None where the compiled code is missing or would not be faster, or members have several numbers.
         """
         return None
@@ -618,7 +618,7 @@ class EnsembleAdapter(ABC):
 
         Returns
         -------
-        ndarray, shape (7, n_rows), or None
+        ndarray, shape (4, n_rows), or None
             None where the compiled code is missing or would not be faster, or members have one number.
         """
         return None

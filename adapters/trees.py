@@ -381,13 +381,13 @@ class LeafWalk:
         return totals, n_trees
 
     def value_sums(self, rows: Any, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return sums of values over the trees out of whose bag each row is, as of ``score_sums``, shape (5, n_rows).
+        """Return sums of values over the trees out of whose bag each row is, as of ``score_sums``, shape (4, n_rows).
 
         None, too, where trees are large.
         """
         if not self.is_by_bits:
             return None
-        sums = np.empty((5, rows.shape[0]))
+        sums = np.empty((4, rows.shape[0]))
         for block, array in self._arrays(rows):
             if array is None:
                 return None
@@ -407,7 +407,7 @@ class LeafWalk:
         return self._counts_of_blocks(rows, count_block)
 
     def count_and_sum(self, rows: Any, bags: Bags, sums: NDArray[np.float64]) -> tuple[IntArray, IntArray] | None:
-        """Return :meth:`count` of trees with a bag each, and write :meth:`value_sums` to `sums`, shape (5, n_rows).
+        """Return :meth:`count` of trees with a bag each, and write :meth:`value_sums` to `sums`, shape (4, n_rows).
 
         The sums are undefined where None is returned.
         """

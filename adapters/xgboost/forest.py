@@ -715,7 +715,7 @@ class KeptSums:
 
     def __init__(self, n_rows: int) -> None:
         self._rows = slice(0, n_rows)
-        self._sums = np.empty((5, n_rows))
+        self._sums = np.empty((4, n_rows))
         self._store = _Store()
 
     def of_rows(self, rows: slice) -> KeptSums:
@@ -738,7 +738,7 @@ class KeptSums:
         return counted
 
     def read(self, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return the sums of these rows out of the given bags, shape (5, n_rows); None if those are not kept."""
+        """Return the sums of these rows out of the given bags, shape (4, n_rows); None if those are not kept."""
         known = self._store.bags
         if bags is None or known is None or self._rows.start % 8:
             return None

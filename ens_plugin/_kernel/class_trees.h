@@ -8,8 +8,8 @@ typedef struct {
     int64_t n_labels, n_trees, n_rows, n_leaves, n_bytes; /* the last from the bits of one tree to those of the next */
 } ClassTrees;
 
-/* Space for WIDTH rows: supports by member, label and row; whether members at even and at odd places count; sums; and
- * the rows that have the places of each label. */
+/* Space for WIDTH rows: supports by member, label and row; whether members count; sums; and the rows that have the places
+ * of each label. */
 typedef struct {
     double *supports, *sums;
     uint8_t *counted;
@@ -18,12 +18,12 @@ typedef struct {
 
 static int make_class_space(const ClassTrees *trees, ClassSpace *space) {
     const size_t n_cells = (size_t)trees->n_labels * WIDTH, n_trees = (size_t)trees->n_trees;
-    const size_t n_bytes = n_cells * (n_trees + 3) * sizeof(double) + 2 * WIDTH * n_trees + n_cells * sizeof(uint32_t);
+    const size_t n_bytes = n_cells * (n_trees + 1) * sizeof(double) + WIDTH * n_trees + n_cells * sizeof(uint32_t);
     /* What is behind the supports of a row is multiplied by 0, so it must be a number. */
     space->supports = calloc(n_bytes, 1);
     if (space->supports == NULL) return 0;
     space->sums = space->supports + n_cells * n_trees;
-    space->placed = (uint32_t *)(space->sums + 3 * n_cells);
+    space->placed = (uint32_t *)(space->sums + n_cells);
     space->counted = (uint8_t *)(space->placed + n_cells);
     return 1;
 }
@@ -70,18 +70,18 @@ static INLINE int64_t queue_supports(const ClassTrees *trees, int64_t start, con
     return most;
 }
 
-/* Mark of each row which members count, apart for those at even and at odd places. */
+/* Mark which members of each row count. */
 static INLINE void mark_places(const ClassTrees *trees, int64_t start, int64_t most, const ClassSpace *space) {
     int64_t end[WIDTH];
     for (int i = 0; i < WIDTH; i++) end[i] = i;
-    memset(space->counted, 0, 2 * WIDTH * (size_t)most);
+    memset(space->counted, 0, WIDTH * (size_t)most);
     for (int64_t place = 0; place < trees->n_trees; place++) {
         uint32_t rows = 0;
         for (int64_t label = 0; label < trees->n_labels; label++)
             if (space->placed[label]) rows |= rows_out(trees, label * trees->n_trees + place, start) & space->placed[label];
         EACH_ROW(row, rows) {
-            space->counted[end[row] + WIDTH * (place % 2)] = 1;
-            end[row] += 2 * WIDTH;
+            space->counted[end[row]] = 1;
+            end[row] += WIDTH;
         }
     }
 }
@@ -92,39 +92,23 @@ static INLINE void sum_class_rows(const ClassTrees *trees, const int64_t *target
     const int64_t n_labels = trees->n_labels, n_cells = n_labels * WIDTH, n_left = trees->n_rows - start;
     const size_t n_own = n_left < WIDTH ? (size_t)n_left : WIDTH;
     const int64_t most = queue_supports(trees, start, space);
-    double *even = space->sums, *odd = even + n_cells, *all = odd + n_cells;
+    double *all = space->sums;
     int64_t labels[WIDTH] = {0};
     Margins margins = {.found = {{0}}};
     mark_places(trees, start, most, space);
     memcpy(labels, target + start, n_own * sizeof *labels);
-    memset(even, 0, 2 * (size_t)n_cells * sizeof(double));
+    memset(all, 0, (size_t)n_cells * sizeof(double));
     for (int64_t member = 0; member < most; member++) {
         const double *own = space->supports + member * n_cells;
-        const uint8_t *counted = space->counted + 2 * WIDTH * member;
-        double at_even[WIDTH], at_odd[WIDTH];
-        for (int i = 0; i < WIDTH; i++) {
-            at_even[i] = counted[i];
-            at_odd[i] = counted[WIDTH + i];
-            margins.found[0][i] += at_even[i] + at_odd[i];
-        }
+        const uint8_t *counted = space->counted + WIDTH * member;
+        for (int i = 0; i < WIDTH; i++) margins.found[0][i] += (double)counted[i];
         for (int64_t first = 0; first < n_cells; first += WIDTH)
-            for (int i = 0; i < WIDTH; i++) {
-                even[first + i] += own[first + i] * at_even[i];
-                odd[first + i] += own[first + i] * at_odd[i];
-            }
+            for (int i = 0; i < WIDTH; i++) all[first + i] += own[first + i] * (double)counted[i];
     }
-    find_rivals(even, odd, all, n_labels, labels, WIDTH, WIDTH, &margins);
-    for (int64_t member = 0; member < most; member++) {
-        const uint8_t *counted = space->counted + 2 * WIDTH * member;
-        uint8_t either[WIDTH];
-        int64_t crossed_at[WIDTH];
-        for (int i = 0; i < WIDTH; i++) {
-            either[i] = counted[i] | counted[WIDTH + i];
-            crossed_at[i] = margins.rival_at[1 + counted[WIDTH + i]][i];
-        }
-        add_member(space->supports + member * n_cells, WIDTH, all, n_labels, either, crossed_at, WIDTH, &margins);
-    }
-    for (int column = 0; column < 7; column++)
+    find_rivals(all, n_labels, labels, WIDTH, WIDTH, &margins);
+    for (int64_t member = 0; member < most; member++)
+        add_member(space->supports + member * n_cells, WIDTH, n_labels, space->counted + WIDTH * member, WIDTH, &margins);
+    for (int column = 0; column < 4; column++)
         memcpy(columns + column * trees->n_rows + start, margins.found[column], n_own * sizeof(double));
 }
 

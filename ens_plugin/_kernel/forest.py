@@ -278,7 +278,7 @@ class Forest:
     def value_sums(
         self, features: NDArray[Any], table: NDArray[np.float64], bits: NDArray[np.uint8] | None
     ) -> NDArray[np.float64]:
-        """Return what ``tallies.value_sums`` does, shape (5, n_rows), from the values of the leaves that rows reach.
+        """Return what ``tallies.value_sums`` does, shape (4, n_rows), from the values of the leaves that rows reach.
 
         `bits`, shape (n_trees, ceil(n_rows / 8)), are the rows that do not count by tree, as ``np.packbits`` packs
         them.
@@ -315,7 +315,7 @@ class Forest:
         places, starts = slices.code_places()
         values, reached = np.zeros(starts[-1]), np.zeros(starts[-1], np.int64)
         values[places] = table[np.repeat(self._roots[:-1], np.diff(slices.leaf_starts)) + slices.leaves]
-        sums, n_bytes = np.empty((5, rows.shape[0])), 0 if out is None else out.shape[1]
+        sums, n_bytes = np.empty((4, rows.shape[0])), 0 if out is None else out.shape[1]
         native.slice(
             address(rows), 0, rows.shape[0], self.n_features, self.dtype == np.float64, slices.addresses(0),
             self.n_trees, (0, 0, 0, 0), (0, 0, 0, 0, address(found)),

@@ -369,7 +369,7 @@ static PyObject *tally(PyObject *Py_UNUSED(self), PyObject *arguments) {
                           &by_row, &by_label, &target, &sums))
         return NULL;
     const Members members = {AT(outputs), AT(counted), n_members, n_rows, n_labels, by_member, by_row, by_label};
-    double *space = room_for(n_labels, 4 * WIDTH * sizeof *space);
+    double *space = room_for(n_labels, 2 * WIDTH * sizeof *space);
     if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     tally_rows(&members, AT(target), space, AT(sums));

@@ -30,22 +30,21 @@ FloatArray = NDArray[np.float64]
 
 
 def value_sums(scores: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
-    """Return sums over members of the scores of the second of two labels, which are finite, shape (5, n_rows).
+    """Return sums over members of the scores of the second of two labels, which are finite, shape (4, n_rows).
 
     They are the number of members that count; sum of their scores, and of squared deviations from the mean; members
-    with a positive score; members whose score is at least the sum.
+    with a positive score.
     """
-    return _sums(scores[:, :, None], counted, None, 5)
+    return _sums(scores[:, :, None], counted, None)
 
 
 def margin_sums(supports: FloatArray, counted: NDArray[np.bool_], target: NDArray[Any]) -> FloatArray:
-    """Return sums over members of the margins of the true label, shape (7, n_rows).
+    """Return sums over members of the margins of the true label, shape (4, n_rows).
 
     Number of members that count; sum of their margins against the strongest rival, and of squared deviations from the
-    mean; the same two against the rival that the other half of the members prefers; members whose label is wrong;
-    members whose label is not that of the others.  The supports, shape (n_members, n_rows, n_labels), are finite.
+    mean; members whose label is wrong.  The supports, shape (n_members, n_rows, n_labels), are finite.
     """
-    return _sums(supports, counted, _labels(target, *supports.shape[1:]), 7)
+    return _sums(supports, counted, _labels(target, *supports.shape[1:]))
 
 
 def class_margin_sums(
@@ -73,7 +72,7 @@ def class_margin_sums(
         bags = np.ascontiguousarray(bags)
     if reached.max(initial=0) >= max(own.shape[2], 1) or (reached.size and not own.size):
         raise ValueError(f"leaves up to {reached.max(initial=0)} have {own.shape[2]} values")
-    sums = np.empty((7, n_rows))
+    sums = np.empty((4, n_rows))
     native.tally_classes(
         address(own), address(reached), address(bags), (n_labels, n_trees, n_rows, own.shape[2], bags.strides[0]),
         address(labels), address(sums),
@@ -90,9 +89,7 @@ def _labels(target: NDArray[Any], n_rows: int, n_labels: int) -> NDArray[np.int6
     return labels
 
 
-def _sums(
-    outputs: FloatArray, counted: NDArray[np.bool_], target: NDArray[np.int64] | None, n_columns: int
-) -> FloatArray:
+def _sums(outputs: FloatArray, counted: NDArray[np.bool_], target: NDArray[np.int64] | None) -> FloatArray:
     mask = mask_of(counted)
     if outputs.dtype != np.float64 or mask.shape != outputs.shape[:2]:
         raise ValueError("the outputs are of float64, and each has an entry in the mask")
@@ -102,7 +99,7 @@ def _sums(
         outputs = neighbours(outputs, np.float64)
     n_members, n_rows, n_labels = outputs.shape
     by_member, by_row, by_label = (int(step) // outputs.itemsize for step in outputs.strides)
-    sums = np.empty((n_columns, n_rows))
+    sums = np.empty((4, n_rows))
     native.tally(
         address(outputs), address(mask), (n_members, n_rows, n_labels), (by_member, by_row, by_label),
         address(target), address(sums),

@@ -300,8 +300,8 @@ static INLINE void put_scores(const ScoreSums *sums, int64_t n_trees, int64_t pl
 }
 
 /* As sum_scores in tallies.h, for some rows of a tile whose leaves in all trees are known. */
-static INLINE void add_part(const ScoreSums *sums, int64_t n_trees, int64_t place, double found[5][PART]) {
-    double *trials = found[0], *total = found[1], *squares = found[2], *positive = found[3], *deciding = found[4];
+static INLINE void add_part(const ScoreSums *sums, int64_t n_trees, int64_t place, double found[4][PART]) {
+    double *trials = found[0], *total = found[1], *squares = found[2], *positive = found[3];
     double mean[PART], number = 0.0;
     int32_t end[PART], most = 0;
     if (sums->bits == NULL && sums->reached == NULL)
@@ -323,19 +323,17 @@ static INLINE void add_part(const ScoreSums *sums, int64_t n_trees, int64_t plac
     number = 0.0;
     for (const double *own = sums->scores; own < sums->scores + most; own += PART, number += 1.0)
         for (int i = 0; i < PART; i++) {
-            const double counts = number < trials[i] ? 1.0 : 0.0;
             const double deviation = number < trials[i] ? own[i] - mean[i] : 0.0;
             squares[i] += deviation * deviation;
-            deciding[i] += own[i] >= total[i] ? counts : 0.0;
         }
 }
 
 static INLINE void add_scores(const ScoreSums *sums, int64_t n_trees, int64_t start, int64_t n_rows) {
     for (int64_t place = 0; place < n_rows; place += PART) {
-        double found[5][PART] = {{0}};
+        double found[4][PART] = {{0}};
         const int64_t n_own = n_rows - place < PART ? n_rows - place : PART;
         add_part(sums, n_trees, place, found);
-        for (int column = 0; column < 5; column++)
+        for (int column = 0; column < 4; column++)
             memcpy(sums->columns + column * sums->n_rows + start + place, found[column], (size_t)n_own * sizeof(double));
     }
 }

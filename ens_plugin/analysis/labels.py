@@ -354,20 +354,25 @@ def draw_labels(sample: Sample, weight: FloatArray, rates: SubsetRates, *, has_s
             tally = tally_score_signs(RowBlock(block.score, block.counted, block.target, block.n_labels))
         strongest = [RivalMargins(tally.mean, tally.sd, 1 - target)]
         return draw_margins(strongest, None, block.trials, target, weight, block.n_labels)
-    tally, rival = tally_margins(block), strongest_rival(block.support, target)
-    strongest = [RivalMargins(tally.mean, tally.sd, rival), RivalMargins(tally.cross_mean, tally.cross_sd, rival)]
-    return draw_margins(strongest, _second_rival(block, rival), block.trials, target, weight, block.n_labels)
-
-
-def _second_rival(block: RowBlock, strongest: NDArray[np.int64]) -> RivalMargins:
-    """Return the margins of each row over the second strongest rival."""
+    rival = strongest_rival(block.support, target)
+    halves = np.empty(block.counted.shape)
+    for own, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
+        parts = [RowBlock(block.outputs[half], block.counted[half], target, block.n_labels) for half in (own, other)]
+        halves[own] = member_margins(parts[0], strongest_rival(parts[1].support, target))
+    strongest = [_rival_margins(block, member_margins(block, rival), rival), _rival_margins(block, halves, rival)]
     support = block.support.copy()
-    support[np.arange(strongest.size), strongest] = -np.inf
-    rival = strongest_rival(support, block.target)
-    margins = np.where(block.counted, member_margins(block, rival), 0.0)
-    mean = margins.sum(axis=0) / block.trials
-    squares = np.einsum("ti,ti->i", margins, margins) - block.trials * mean**2
-    return RivalMargins(mean, np.sqrt(np.maximum(squares, 0.0) / np.maximum(block.trials - 1.0, 1.0)), rival)
+    support[np.arange(rival.size), rival] = -np.inf
+    second = strongest_rival(support, target)
+    others = _rival_margins(block, member_margins(block, second), second)
+    return draw_margins(strongest, others, block.trials, target, weight, block.n_labels)
+
+
+def _rival_margins(block: RowBlock, margins: NDArray[Any], rival: NDArray[np.int64]) -> RivalMargins:
+    known = np.where(block.counted, margins, 0.0)
+    squares = np.einsum("ti,ti->i", known, known)
+    mean = known.sum(axis=0) / block.trials
+    deviations = np.maximum(squares - block.trials * mean**2, 0.0)
+    return RivalMargins(mean, np.sqrt(deviations / np.maximum(block.trials - 1.0, 1.0)), rival)
 
 
 def _anchor(

@@ -347,22 +347,29 @@ def _columns(grouping: Grouping, tally: AnyTally) -> tuple[FloatArray, ...]:
     if isinstance(tally, ValueTally):
         return ()
     if grouping == "margins":
-        return tally.trials, tally.mean, tally.sd**2, tally.wrong_labels, tally.dissent
-    return tally.trials, tally.mean, tally.sd, tally.cross_mean, tally.cross_sd, tally.wrong_labels, tally.dissent
+        return tally.trials, tally.mean, tally.sd**2, tally.wrong_labels
+    return tally.trials, tally.mean, tally.sd, tally.wrong_labels
 
 
-def tally_of(grouping: Grouping, groups: Groups, n_members: int) -> SupportTally | MarginTally:
+def kind_of_tally(adapter: EnsembleAdapter) -> type[SupportTally | MarginTally]:
+    """Return the kind of tally that the rows of a classifier have."""
+    two_labels = adapter.classes is not None and adapter.classes.size == 2
+    return SupportTally if two_labels and adapter.output_kind != "scores" else MarginTally
+
+
+def tally_of(
+    grouping: Grouping, groups: Groups, n_members: int, kind: type[SupportTally | MarginTally]
+) -> SupportTally | MarginTally:
     """Return a tally in which each group of rows is one entry."""
     means = groups.means()
     if grouping == "votes":
         trials, wrong = (part.astype(np.float64) for part in np.divmod(groups.code, n_members + 1))
         return SupportTally(trials, wrong, wrong, wrong)
-    if grouping == "shares" or len(means) == 4:
+    if kind is SupportTally:
         return _support_tally(groups, means, cells=grouping == "shares")
     if grouping == "margins":
-        trials, mean, variance, wrong_labels, dissent = means
-        sd = np.sqrt(variance)
-        return MarginTally(_unrounded(trials), mean, sd, mean, sd, wrong_labels, dissent)
+        trials, mean, variance, wrong_labels = means
+        return MarginTally(_unrounded(trials), mean, np.sqrt(variance), wrong_labels)
     return MarginTally(np.rint(means[0]), *means[1:])
 
 
@@ -619,7 +626,8 @@ def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Ev
     if grouping == "values":
         tally = GroupedValues(np.append(groups.code.astype(np.float64), np.flatnonzero(part.idle)), part.moments)
     else:
-        tally = concatenate([tally_of(grouping, groups, adapter.n_members), _idle_tally(grouping, adapter, part.idle)])
+        kind = kind_of_tally(adapter)
+        tally = concatenate([tally_of(grouping, groups, adapter.n_members, kind), _idle_tally(kind, part.idle)])
     return Evidence(
         tally=tally,
         sample=_sample(adapter, kept, groups.find(kept.code)),
@@ -664,13 +672,10 @@ def _with_idle(weight: RowWeight, idle: FloatArray) -> RowWeight:
     )
 
 
-def _idle_tally(grouping: Grouping, adapter: EnsembleAdapter, idle: FloatArray) -> AnyTally:
+def _idle_tally(kind: type[SupportTally | MarginTally], idle: FloatArray) -> AnyTally:
     trials = np.flatnonzero(idle).astype(np.float64)
     nothing = np.zeros(trials.size)
-    two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
-    if two_labels:
-        return SupportTally(trials, nothing, nothing, nothing)
-    return MarginTally(trials, nothing, nothing, nothing, nothing, nothing, nothing)
+    return kind(trials, nothing, nothing, nothing)
 
 
 def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:

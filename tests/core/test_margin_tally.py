@@ -37,21 +37,13 @@ def plain_tally(block: RowBlock) -> MarginTally:
     """Return the tally as defined, by arrays of all members, rows and labels."""
     outputs = np.eye(block.n_labels)[block.outputs] if block.outputs.ndim == 2 else block.outputs
     counted = outputs * block.counted[:, :, None]
-    rows, side = np.arange(block.target.size), np.arange(len(outputs)) % 2
-    halves = [counted[side == half].sum(axis=0) for half in (0, 1)]
-    support, trials = halves[0] + halves[1], block.counted.sum(axis=0).astype(np.float64)
-    plain = np.tile(strongest_rival(support, block.target), (len(outputs), 1))
-    crossed = np.stack([strongest_rival(halves[1 - half], block.target) for half in side])
-    moments = []
-    for rival in (plain, crossed):
-        margin = outputs[:, rows, block.target] - np.take_along_axis(outputs, rival[:, :, None], axis=2)[:, :, 0]
-        mean = (margin * block.counted).sum(axis=0) / np.maximum(trials, 1.0)
-        squares = (((margin - mean) * block.counted) ** 2).sum(axis=0)
-        moments += [mean, np.sqrt(squares / np.maximum(trials - 1.0, 1.0))]
-    own = outputs.argmax(axis=2)
-    wrong = ((own != block.target) & block.counted).sum(axis=0)
-    dissent = ((own != (support - outputs).argmax(axis=2)) & block.counted).sum(axis=0)
-    return MarginTally(trials, *moments, wrong.astype(np.float64), dissent.astype(np.float64))
+    rows, trials = np.arange(block.target.size), block.counted.sum(axis=0).astype(np.float64)
+    rival = strongest_rival(counted.sum(axis=0), block.target)
+    margin = outputs[:, rows, block.target] - outputs[:, rows, rival]
+    mean = (margin * block.counted).sum(axis=0) / np.maximum(trials, 1.0)
+    squares = (((margin - mean) * block.counted) ** 2).sum(axis=0)
+    wrong = ((outputs.argmax(axis=2) != block.target) & block.counted).sum(axis=0)
+    return MarginTally(trials, mean, np.sqrt(squares / np.maximum(trials - 1.0, 1.0)), wrong.astype(np.float64))
 
 
 @pytest.mark.parametrize("n_labels", [3, 16, 17, 300])
@@ -66,33 +58,7 @@ def test_tally_is_the_plain_one(kind: str, n_labels: int) -> None:
         np.testing.assert_allclose(
             getattr(found, field.name), getattr(expected, field.name), rtol=1e-12, atol=1e-12, err_msg=field.name
         )
-    assert found.dissent.any()
-    assert kind == "scores" or (found.dissent < found.trials).any()
-
-
-@pytest.mark.parametrize("n_clear", [2000, 1000, 0])
-@pytest.mark.parametrize("is_by_label", [False, True])
-@pytest.mark.parametrize("n_labels", [4, 20])
-def test_clear_rows_and_close_ones_are_tallied_alike(n_labels: int, is_by_label: bool, n_clear: int) -> None:
-    """Of rows that differ in their rivals or are close, few are tallied apart from the others."""
-    rng = np.random.default_rng(1)
-    outputs = rng.normal(size=(40, 2100, n_labels))
-    # Clear rows have one leader and one runner-up, above the reach of a single member.
-    outputs[:, :n_clear, 0] += 9.0
-    outputs[:, :n_clear, 1] += 4.0
-    rows = rng.permutation(2100)
-    outputs = outputs[:, rows]
-    if is_by_label:
-        outputs = np.ascontiguousarray(outputs.transpose(0, 2, 1)).transpose(0, 2, 1)
-    block = RowBlock(outputs, rng.random((40, 2100)) < 0.6, rng.integers(0, 2, 2100), n_labels)
-    found, expected = tally_margins(block), plain_tally(block)
-    for field in fields(found):
-        np.testing.assert_allclose(
-            getattr(found, field.name), getattr(expected, field.name), rtol=1e-12, atol=1e-12, err_msg=field.name
-        )
-    differing = found.cross_mean != found.mean
-    assert differing.any()
-    assert (np.mean(differing) < 0.1) == (n_clear == 2000)
+    assert found.wrong_labels.any()
 
 
 @pytest.mark.parametrize("n_labels", [4, 40])
@@ -102,7 +68,7 @@ def test_votes_are_probabilities_of_one(n_labels: int) -> None:
     found, expected = tally_margins(votes), tally_margins(indicators)
     for field in fields(found):
         np.testing.assert_allclose(getattr(found, field.name), getattr(expected, field.name), rtol=0.0, atol=1e-14)
-    for name in ("trials", "mean", "cross_mean", "wrong_labels", "dissent"):
+    for name in ("trials", "mean", "wrong_labels"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.tally import (
     AnyTally,
-    MarginTally,
     RowBlock,
     SupportTally,
     both_scores,
@@ -97,40 +96,11 @@ def test_margin_tally_row_by_row(kind: str, n_labels: int) -> None:
         members = counted_members(block, row)
         rival = brute_rival(block, row, members)
         margins = np.array([brute_margin(block, member, row, rival) for member in members])
-        halves = [[member for member in members if member % 2 == side] for side in (0, 1)]
-        crossed = np.array(
-            [brute_margin(block, member, row, brute_rival(block, row, halves[1 - member % 2])) for member in members]
-        )
-        for values, mean, sd in (
-            (margins, tally.mean[row], tally.sd[row]),
-            (crossed, tally.cross_mean[row], tally.cross_sd[row]),
-        ):
-            assert mean == pytest.approx(values.mean() if members else 0.0)
-            assert sd == pytest.approx(values.std(ddof=1) if len(members) > 1 else 0.0, abs=1e-12)
+        assert tally.mean[row] == pytest.approx(margins.mean() if members else 0.0)
+        assert tally.sd[row] == pytest.approx(margins.std(ddof=1) if len(members) > 1 else 0.0, abs=1e-12)
         assert tally.trials[row] == len(members)
-
-
-@pytest.mark.parametrize("kind", ["labels", "probabilities"])
-def test_dissent_is_against_the_others(kind: str) -> None:
-    block = random_block(kind, 3, seed=1)
-    tally = tally_margins(block)
-    for row in range(block.target.size):
-        members = counted_members(block, row)
-        dissent = wrong = 0
-        for member in members:
-            others = sum((indicator(block, other, row) for other in members if other != member), np.zeros(3))
-            own = int(np.argmax(indicator(block, member, row)))
-            dissent += own != int(np.argmax(others))
-            wrong += own != block.target[row]
-        assert tally.wrong_labels[row] == wrong
-        assert tally.dissent[row] == dissent
-
-
-def test_two_labels_never_cross() -> None:
-    """With one rival only, the two margins are the same."""
-    tally = tally_margins(random_block("probabilities", 2))
-    np.testing.assert_array_equal(tally.mean, tally.cross_mean)
-    np.testing.assert_array_equal(tally.sd, tally.cross_sd)
+        own = [int(np.argmax(indicator(block, member, row))) for member in members]
+        assert tally.wrong_labels[row] == sum(label != block.target[row] for label in own)
 
 
 def test_value_tally_row_by_row() -> None:
@@ -182,13 +152,14 @@ def test_select_rows_keeps_every_column() -> None:
 
 def test_columns_that_are_one_array_stay_one() -> None:
     rng = np.random.default_rng(0)
-    blocks = [RowBlock(rng.normal(size=(5, 9)), rng.random((5, 9)) < 0.7, rng.integers(0, 2, 9), 2) for _ in range(2)]
-    whole = concatenate([tally_score_signs(block) for block in blocks])
+    votes = [rng.integers(0, 2, (5, 9)).astype(np.uint8) for _ in range(2)]
+    blocks = [RowBlock(own, rng.random((5, 9)) < 0.7, rng.integers(0, 2, 9), 2) for own in votes]
+    whole = concatenate([tally_support(block) for block in blocks])
     for tally in (whole, select_rows(whole, np.arange(18) % 3 > 0)):
-        assert isinstance(tally, MarginTally)
-        assert tally.mean is tally.cross_mean
-        assert tally.sd is tally.cross_sd
-        assert tally.wrong_labels is not tally.dissent
+        assert isinstance(tally, SupportTally)
+        columns = vars(tally)
+        assert columns["wrong"] is columns["squares"]
+        assert columns["wrong"] is not columns["trials"]
 
 
 def test_outputs_that_do_not_count_are_never_read() -> None:
@@ -250,26 +221,20 @@ def test_scores_of_one_label_give_the_margins_of_both(seed: int) -> None:
 
 @pytest.mark.parametrize("n_labels", [2, 5])
 def test_scores_far_from_zero_row_by_row(n_labels: int) -> None:
-    """As adapters give them, rows last in memory: moments, labels and dissent by their definitions."""
+    """As adapters give them, rows last in memory: moments and labels by their definitions."""
     rng = np.random.default_rng(n_labels)
     scores = (1e4 + rng.normal(size=(30, n_labels, 20))).transpose(0, 2, 1)
     block = RowBlock(scores, rng.random((30, 20)) < 0.6, rng.integers(0, n_labels, 20), n_labels)
     tally = tally_margins(block)
     for row in range(20):
         members = counted_members(block, row)
-        halves = [[member for member in members if member % 2 == side] for side in (0, 1)]
         rival = brute_rival(block, row, members)
-        crossed = [brute_rival(block, row, halves[1 - member % 2]) for member in members]
         plain = np.array([brute_margin(block, member, row, rival) for member in members])
-        cross = np.array([brute_margin(block, m, row, other) for m, other in zip(members, crossed, strict=True)])
-        np.testing.assert_allclose([tally.mean[row], tally.sd[row]], [plain.mean(), plain.std(ddof=1)], rtol=1e-9)
         np.testing.assert_allclose(
-            [tally.cross_mean[row], tally.cross_sd[row]], [cross.mean(), cross.std(ddof=1)], rtol=1e-9
+            [tally.mean[row], tally.sd[row]], [plain.mean(), plain.std(ddof=1)], rtol=1e-9, atol=1e-11
         )
         own = np.argmax(scores[members, row], axis=1)
-        others = np.argmax(scores[members, row].sum(axis=0) - scores[members, row], axis=1)
         assert tally.wrong_labels[row] == np.count_nonzero(own != block.target[row])
-        assert tally.dissent[row] == np.count_nonzero(own != others)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -281,10 +246,9 @@ def test_score_signs_row_by_row(seed: int) -> None:
     tally = tally_score_signs(block)
     for row in range(60):
         output = scores[block.counted[:, row], row]
-        chosen, others = output > 0, output.sum() - output > 0
+        chosen = output > 0
         assert tally.trials[row] == output.size
         assert tally.wrong_labels[row] == np.count_nonzero(chosen != (block.target[row] == 1))
-        assert tally.dissent[row] == np.count_nonzero(chosen != others)
         margin = output if block.target[row] == 1 else -output
         assert tally.mean[row] == pytest.approx(margin.mean() if output.size else 0.0)
         assert tally.sd[row] == pytest.approx(margin.std(ddof=1) if output.size > 1 else 0.0)

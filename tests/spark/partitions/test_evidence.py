@@ -18,7 +18,7 @@ from ens_plugin.spark.partition import Part, Plan, in_content_order, read_partit
 from tests.spark.cases import fitted, in_order, largest_difference
 from tests.spark.partitions.parts import KINDS, ROUNDING, as_sent, batch, merged, plan_of, read, rows_of
 
-COLUMNS_OF_TALLIES = ("wrong", "squares", "mean", "sd", "wrong_labels", "dissent")
+COLUMNS_OF_TALLIES = ("wrong", "squares", "mean", "sd", "wrong_labels")
 
 
 def seven_parts(kind: str, *, oob: bool) -> tuple[EnsembleAdapter, Part, Plan]:

@@ -20,7 +20,7 @@ def shares(wrong: NDArray[np.float64], squares: NDArray[np.float64]) -> SupportT
     """The tally of rows with soft votes, by way of cells."""
     tally = SupportTally(TRIALS, wrong, squares, np.round(wrong))
     code = codes_of("shares", tally, np.arange(TRIALS.size), N_MEMBERS)
-    found = tally_of("shares", block_groups("shares", tally, code, WEIGHT), N_MEMBERS)
+    found = tally_of("shares", block_groups("shares", tally, code, WEIGHT), N_MEMBERS, SupportTally)
     assert isinstance(found, SupportTally)
     return found
 
