@@ -446,20 +446,20 @@ static PyObject *label(PyObject *Py_UNUSED(self), PyObject *arguments) {
 }
 
 static PyObject *elect_by_subset(PyObject *Py_UNUSED(self), PyObject *arguments) {
-    unsigned long long votes, places, of_true, wrong, apart;
+    unsigned long long votes, places, of_true, wrong;
     long long n_members, n_rows, n_slots, n_subsets, size;
     int base;
-    if (!PyArg_ParseTuple(arguments, "KKK(LLLLL)iKK", &votes, &places, &of_true, &n_members, &n_rows, &n_slots,
-                          &n_subsets, &size, &base, &wrong, &apart))
+    if (!PyArg_ParseTuple(arguments, "KKK(LLLLL)iK", &votes, &places, &of_true, &n_members, &n_rows, &n_slots,
+                          &n_subsets, &size, &base, &wrong))
         return NULL;
     const Election election = {AT(votes), AT(places), AT(of_true), n_members, n_rows, n_slots, n_subsets, size, base};
-    int32_t *space = room_for(n_slots, 2 * VOTERS * sizeof *space);
+    int32_t *space = room_for(n_slots, VOTERS * sizeof *space);
     if (space == NULL) return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
     if (HAS_WIDE)
-        elect_all_wide(&election, space, AT(wrong), AT(apart));
+        elect_all_wide(&election, space, AT(wrong));
     else
-        elect_all(&election, space, AT(wrong), AT(apart));
+        elect_all(&election, space, AT(wrong));
     Py_END_ALLOW_THREADS
     free(space);
     Py_RETURN_NONE;

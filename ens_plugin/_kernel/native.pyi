@@ -108,7 +108,6 @@ def elect(
     shape: tuple[int, int, int, int, int],
     base: int,
     wrong: int,
-    apart: int,
     /,
 ) -> None: ...
 def pair_votes(

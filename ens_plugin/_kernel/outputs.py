@@ -114,7 +114,7 @@ MOST_MEMBERS, MOST_SLOTS = 32_765, 2**16
 def subset_votes(
     votes: NDArray[np.uint16], target: NDArray[np.integer], n_slots: int, places: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Return how many subsets elect a wrong slot, and how many another one than the other members: (2, n_rows).
+    """Return how many subsets elect a wrong slot, shape (n_rows,).
 
     Votes are the slots that members vote for, of which the first wins ties; the target is -1 where no slot is right.
     `places`, shape (n_subsets, size), are the members of each subset.
@@ -133,10 +133,10 @@ def subset_votes(
     base = 1 << int(n_slots - 1).bit_length()
     slot = np.asarray(target, np.int64)
     of_true = np.where((slot >= 0) & (slot < n_slots), base - 1 - slot, base).astype(np.int32)
-    counts = np.zeros((2, n_rows), np.int32)
+    counts = np.zeros(n_rows, np.int32)
     native.elect(
         address(own), address(chosen), address(of_true), (n_members, n_rows, n_slots, *chosen.shape), base,
-        address(counts[0]), address(counts[1]),
+        address(counts),
     )  # fmt: skip
     return counts.astype(np.float64)
 

@@ -494,7 +494,7 @@ ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class SubsetRates:
-    """Shares of random subsets of each row's members that are wrong, or differ from the other members.
+    """Shares of random subsets of each row's members that are wrong.
 
     Attributes
     ----------
@@ -503,8 +503,6 @@ class SubsetRates:
         Number of members of each row that its subsets are drawn from.
     wrong : ndarray, shape (n_sizes, n_rows)
         Share of subsets whose label is wrong; NaN where a row has fewer members than the size.
-    apart : ndarray, shape (n_sizes, n_rows)
-        Share of subsets whose label differs from that of the other members; NaN without other members.
     noise : ndarray, shape (n_sizes, n_rows)
         Upper bound on the variance of `wrong` over draws of the subsets; 0 where all subsets were taken.
     """
@@ -512,26 +510,23 @@ class SubsetRates:
     sizes: IntArray
     members: IntArray
     wrong: FloatArray
-    apart: FloatArray
     noise: FloatArray
 
     def take(self, rows: AnyIntArray) -> SubsetRates:
         """Return the shares of some of the rows."""
-        return SubsetRates(
-            self.sizes, self.members[rows], self.wrong[:, rows], self.apart[:, rows], self.noise[:, rows]
-        )
+        return SubsetRates(self.sizes, self.members[rows], self.wrong[:, rows], self.noise[:, rows])
 
 
 def rates_of_subsets(
     block: RowBlock, sizes: IntArray, rng: np.random.Generator, count: VoteCounts = count_votes_by
 ) -> SubsetRates:
-    """Return how often labels of random subsets of each row's members are wrong, or differ from the other members'.
+    """Return how often labels of random subsets of each row's members are wrong.
 
     Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.  If a bin's
     members have few subsets of a size, all are taken and the average is exact.  The first label wins ties.
     """
     n_rows = block.target.size
-    wrong, apart, noise = np.full((3, sizes.size, n_rows), np.nan)
+    wrong, noise = np.full((2, sizes.size, n_rows), np.nan)
     members = np.zeros(n_rows, dtype=np.int64)
     n_drawn = int(np.clip(ROW_SUBSETS // max(n_rows, 1), FEWEST_SUBSETS, MOST_SUBSETS))
     n_together = max(n_rows // MOST_CONTESTS, FEWEST_TOGETHER)
@@ -549,14 +544,12 @@ def rates_of_subsets(
                 else contests(outputs, target, block.n_labels, n_together, rng, count)
             )
             for contest in held:
-                here = np.ix_(reached, part[contest.rows])
-                wrong[here], apart[here] = contest.shares(drawn)
+                wrong[np.ix_(reached, part[contest.rows])] = contest.shares(drawn)
         for index, subsets in zip(reached, drawn, strict=True):
             share, n_subsets = wrong[index, rows], len(subsets.places)
             exact = n_subsets == comb(n_members, int(sizes[index]))
             noise[index, rows] = 0.0 if exact else share * (1.0 - share) / n_subsets
-        apart[np.ix_(sizes == n_members, rows)] = np.nan
-    return SubsetRates(sizes, members, wrong, apart, noise)
+    return SubsetRates(sizes, members, wrong, noise)
 
 
 def rates_of_votes(wrong: FloatArray, trials: FloatArray, sizes: IntArray) -> SubsetRates:
@@ -569,7 +562,7 @@ def rates_of_votes(wrong: FloatArray, trials: FloatArray, sizes: IntArray) -> Su
     share = hypergeom.sf(sizes[:, None] // 2, n, k, np.minimum(sizes[:, None], n))
     share[sizes[:, None] > n] = np.nan
     by_row = np.asarray(share[:, group.reshape(-1)])
-    return SubsetRates(sizes, trials.astype(np.int64), by_row, np.full(by_row.shape, np.nan), np.zeros(by_row.shape))
+    return SubsetRates(sizes, trials.astype(np.int64), by_row, np.zeros(by_row.shape))
 
 
 def _bins(trials: NDArray[np.intp]) -> Iterator[tuple[int, RowIndex]]:

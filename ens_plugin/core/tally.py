@@ -408,7 +408,7 @@ class Subsets(NamedTuple):
 
 
 # Returns, for the slots that members vote for, shape (n_members, n_rows), the slot of the true label of each row, the
-# number of slots and subsets, how many subsets are wrong, and how many differ from the other members; (2, n_rows).
+# number of slots and subsets, how many subsets are wrong, shape (n_rows,).
 VoteCounts: TypeAlias = Callable[[NDArray[np.uint16], IntArray, int, Subsets], FloatArray]
 
 
@@ -435,11 +435,11 @@ class VoteContest:
     count: VoteCounts
 
     def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
-        """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
+        """Return the share of subsets of each size that are wrong, shape (n_sizes, n_rows)."""
         if self.n_slots == 1:
             return _unchanged(self.target, len(drawn))
         counts = [self.count(self.votes, self.target, self.n_slots, some) / len(some.places) for some in drawn]
-        return np.stack(counts, axis=1)
+        return np.stack(counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,14 +455,13 @@ class ScoreContest:
     target: IntArray
 
     def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
-        """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
+        """Return the share of subsets of each size that are wrong, shape (n_sizes, n_rows)."""
         if len(self.outputs) == 1:
             return _unchanged(self.target, len(drawn))
         target, found = self.target.astype(np.int16), []
         for run, indicators in _runs(drawn, self.rows.size):
-            of_subset, of_others = _winners(self.outputs, indicators)
-            found.append(_shares(of_subset != target, of_subset != of_others, run))
-        return np.concatenate(found, axis=1)
+            found.append(_shares(_winners(self.outputs, indicators) != target, run))
+        return np.concatenate(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,14 +477,12 @@ class LeadContest:
     target: IntArray
 
     def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
-        """Return the share of subsets of each size that are wrong, or differ from the others, (2, n_sizes, n_rows)."""
-        total, target, found = self.lead.sum(axis=0), self.target.astype(np.int8), []
+        """Return the share of subsets of each size that are wrong, shape (n_sizes, n_rows)."""
+        target, found = self.target.astype(np.int8), []
         for run, indicators in _runs(drawn, self.rows.size):
-            sums = indicators @ self.lead
-            is_second = sums > 0
-            # The others' sum is above 0 where that of the subset is below the total.
-            found.append(_shares(is_second.view(np.int8) != target, is_second != (sums < total), run))
-        return np.concatenate(found, axis=1)
+            is_second = indicators @ self.lead > 0
+            found.append(_shares(is_second.view(np.int8) != target, run))
+        return np.concatenate(found)
 
 
 Contest: TypeAlias = VoteContest | ScoreContest | LeadContest
@@ -503,20 +500,18 @@ def _runs(drawn: Sequence[Subsets], n_rows: int) -> Iterator[tuple[Sequence[Subs
 
 
 def _unchanged(target: IntArray, n_sizes: int) -> FloatArray:
-    """Return the shares of rows on which all subsets elect the one label that can win, shape (2, n_sizes, n_rows)."""
-    shares = np.zeros((2, n_sizes, target.size))
-    shares[0] = target < 0
-    return shares
+    """Return the shares of rows on which all subsets elect the one label that can win, shape (n_sizes, n_rows)."""
+    return np.tile((target < 0).astype(np.float64), (n_sizes, 1))
 
 
-def _shares(wrong: BoolArray, apart: BoolArray, drawn: Sequence[Subsets]) -> FloatArray:
-    """Return the share of the subsets of each size for which either is true, shape (2, n_sizes, n_rows)."""
+def _shares(wrong: BoolArray, drawn: Sequence[Subsets]) -> FloatArray:
+    """Return the share of the subsets of each size that are wrong, shape (n_sizes, n_rows)."""
     ends = np.cumsum([len(subsets.places) for subsets in drawn])
-    return np.array([[count_members(some) / len(some) for some in np.split(by, ends[:-1])] for by in (wrong, apart)])
+    return np.array([count_members(some) / len(some) for some in np.split(wrong, ends[:-1])])
 
 
 def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, subsets: Subsets) -> FloatArray:
-    """Return how many subsets are wrong, and how many differ from the other members, shape (2, n_rows).
+    """Return how many subsets are wrong, shape (n_rows,).
 
     One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner; the first slot wins
     ties.  The target is -1 where it cannot win.
@@ -527,17 +522,14 @@ def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, su
     base = 1 << int(n_slots - 1).bit_length()
     rank = (base - 1 - np.arange(n_slots, dtype=np.float32))[:, None]
     by_slot = (votes[:, None, :] == np.arange(n_slots, dtype=votes.dtype)[:, None]) * np.float32(base)
-    total = by_slot.sum(axis=0) + 2.0 * rank
     flat = np.concatenate([by_slot, np.broadcast_to(rank, (1, n_slots, n_rows))]).reshape(n_members + 1, -1)
     with_rank = np.column_stack([subsets.indicators, np.ones(len(subsets.indicators), dtype=np.float32)])
     true_rank = base - 1 - target
-    counts = np.zeros((2, n_rows))
+    counts = np.zeros(n_rows)
     for some in _parts(with_rank, n_slots * n_rows):
         sums = (some @ flat).reshape(-1, n_slots, n_rows)
         best = sums.max(axis=1).astype(np.int32) & (base - 1)
-        others = np.subtract(total, sums, out=sums).max(axis=1).astype(np.int32) & (base - 1)
-        counts[0] += np.count_nonzero(best != true_rank, axis=0)
-        counts[1] += np.count_nonzero(best != others, axis=0)
+        counts += np.count_nonzero(best != true_rank, axis=0)
     return counts
 
 
@@ -625,16 +617,15 @@ def _parts(subsets: NDArray[Any], n_sums: int) -> Iterator[NDArray[Any]]:
 
 
 def _winners(outputs: SingleArray, indicators: SingleArray) -> NDArray[np.int16]:
-    """Return the slot with the highest sum, the first of equals, of subsets and of their other members.
+    """Return the slot with the highest sum, the first of equals, of subsets of the members.
 
-    The outputs have shape (n_slots, n_members, n_rows), the result (2, n_subsets, n_rows).  Slots take turns, so that
-    the sums of one stay in the processor's cache.
+    The outputs have shape (n_slots, n_members, n_rows), the result (n_subsets, n_rows).  Slots take turns, so that the
+    sums of one stay in the processor's cache.
     """
-    shape = (2, len(indicators), outputs.shape[2])
+    shape = (len(indicators), outputs.shape[2])
     sums, best, slot = np.empty(shape, np.float32), np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int16)
     for index, own in enumerate(outputs):
-        np.matmul(indicators, own, out=sums[0])
-        np.subtract(own.sum(axis=0), sums[0], out=sums[1])
+        np.matmul(indicators, own, out=sums)
         is_better = sums > best
         np.maximum(best, sums, out=best)
         np.maximum(slot, is_better * np.int16(index), out=slot)

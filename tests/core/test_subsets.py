@@ -271,7 +271,6 @@ def test_one_score_of_two_labels_stands_for_both_to_the_bit() -> None:
     np.testing.assert_array_equal(member_margins(one, rival), member_margins(both, rival))
     found, expected = (rates_of_subsets(own, np.array([1, 3, 5]), np.random.default_rng(0)) for own in (one, both))
     np.testing.assert_array_equal(found.wrong, expected.wrong)
-    np.testing.assert_array_equal(found.apart, expected.apart)
     known = np.flatnonzero(one.counted.sum(axis=0) >= 2)
     parts = [Sample(own, np.arange(60), np.ones(60)).select(known).block for own in (one, both)]
     for terms in zip(*(brier_terms_of_scores(part, lambda mean: softmax(mean, axis=1)) for part in parts), strict=True):

@@ -231,7 +231,7 @@ def test_a_target_that_is_no_slot_is_none() -> None:
 
     votes = np.zeros((3, 4), np.uint16)
     target = np.array([0, 2**32, -(2**32), 2**40 + 1])
-    assert subset_votes(votes, target, 2, np.array([[0, 1]]))[0].tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert subset_votes(votes, target, 2, np.array([[0, 1]])).tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
 CHANGED = """
