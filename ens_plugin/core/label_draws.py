@@ -106,7 +106,8 @@ class LabelDensities:
     ----------
     overall : Density
     own : tuple of Density
-        Of each label, near that of all rows, and of the parts, near that of their label.
+        Of each label, near that of all rows (that itself for a label without rows), and of the parts, near that of
+        their label.
     label : ndarray of int, shape (n_kinds,)
         Label of each kind.
     number : ndarray, shape (n_kinds,)
@@ -352,10 +353,11 @@ def fit_by_label(
         return RowGroups(likelihood[own], counts[own])
 
     own, kind, labels, numbers = [overall] * n_labels, each.target.copy(), np.arange(n_labels), np.zeros(n_labels)
-    for label in np.unique(each.target).tolist():
+    counts = each.weight > 0
+    for label in np.unique(each.target[counts]).tolist():
         is_own = each.target == label
         own[label] = fit_density_near(rows_of(is_own), overall.coefficients, NEAR_SD)
-        bounds = bounds_by_members(each.trials[is_own])
+        bounds = bounds_by_members(each.trials[is_own & counts])
         if bounds.size:
             part = np.searchsorted(bounds, each.trials[is_own])
             mass = np.bincount(part, each.weight[is_own])

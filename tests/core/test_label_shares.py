@@ -21,7 +21,7 @@ from ens_plugin.core.label_shares import (
     fit_label_shares,
     record_labels,
 )
-from ens_plugin.core.row_model import cell_weights
+from ens_plugin.core.row_model import RowGroups, binomial_likelihood, cell_weights, fit_density, fit_tilt
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock
 
@@ -237,6 +237,34 @@ def test_gradients_are_the_derivatives_of_the_mean_over_posteriors(are_rows_give
         ]
     )
     np.testing.assert_allclose(found, exact, atol=0.15 * np.abs(exact).max())
+
+
+def test_rows_without_weight_change_nothing() -> None:
+    """Not even a label all of whose rows have none, nor a part of a label with other numbers of members."""
+    shares, target = label_shares(900, 3, 5)
+    trials = np.where(np.arange(900) % 3 == 0, 6, 30)
+    weight = np.where((target == 2) | ((target == 1) & (trials == 6)), 0.0, 1.0)
+    known = weight > 0
+    whole = record_of(shares, target, trials, 7, weight)
+    part = LabelRecord(whole.support[known], whole.trials[known], target[known], weight[known])
+    found, expected = fit_label_shares(whole), fit_label_shares(part)
+    for density, other in zip(found.densities.own, expected.densities.own, strict=True):
+        np.testing.assert_allclose(density.weights, other.weights, atol=1e-6)
+    assert error_of(draw_shares(found), np.inf) == pytest.approx(error_of(draw_shares(expected), np.inf), abs=0.01)
+
+
+def test_densities_lean_with_the_logarithm_of_the_number_of_members() -> None:
+    """Rows with three times as many members have a density that is times w^-0.8 (1 - w)^0.6."""
+    rng, powers = np.random.default_rng(0), np.array([-0.8, 0.6]) / np.log(3.0)
+    trials = np.repeat([20, 60], 4000)
+    lean = np.repeat([-0.5, 0.5], 4000) * np.log(3.0)
+    wrong = rng.binomial(trials, rng.beta(2.5 + powers[0] * lean, 3.0 + powers[1] * lean)).astype(np.float64)
+    likelihood = np.asarray(binomial_likelihood(wrong, trials.astype(np.float64)))
+    rows = [RowGroups(likelihood[own], np.ones(4000)) for own in (slice(0, 4000), slice(4000, None))]
+    density = fit_density(RowGroups(likelihood, np.ones(8000)), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
+    found, covariance = fit_tilt([(rows[0], density, lean[0]), (rows[1], density, lean[-1])])
+    # The density of all rows is that in their middle to some hundredths of a power.
+    np.testing.assert_allclose(found, powers, atol=3.0 * np.sqrt(np.diag(covariance)).max() + 0.05)
 
 
 @pytest.mark.slow
