@@ -174,7 +174,9 @@ class MetricRows:
             found = find_formula(self.metric, self.target[known], self.sample.block.target[known], linked, weight)
         if found is not None:
             of_means = self.combine is None and np.array_equal(linked, mean)
-            return replace(self, found=found if of_means else found._replace(losses=""))
+            # Without probabilities of 0, averages over subsets tell the log loss, whatever the form of the spread.
+            is_told = found.losses == "log" and bool(np.all(self.positive_members[known] == self.trials[known]))
+            return replace(self, found=found if of_means and not is_told else found._replace(losses=""))
         if not self._is_of_labels(linked, known):
             return self
         if not self.metric.takes_weights or classes is None:
