@@ -62,7 +62,7 @@ __all__ = [
 DRAWN_ROWS = 6_000
 MAX_ANCHOR, SEED_OF_SUBSETS = 51, 20_130_704
 # Between the logarithms of two sizes of a curve, which is interpolated.
-LOG_STEP = 0.9
+LOG_STEP, LOG_STEP_OF_LAWS = 0.9, 0.1
 N_DRAWS = 200
 # Draws of a confusion matrix, of which a metric is computed at each of some sizes.
 N_MATRICES = 100
@@ -191,9 +191,12 @@ class LabelEstimates:
         of_excess, of_limit = rng.standard_normal((2, N_DRAWS, 1))
         noise += EXCESS_ERROR * of_excess * (self.error - self.error[-1])
         noise += self.draws.limit_sd * of_limit * self.share_of_model
-        shift = self.even_shift(self.sizes[:-1])
+        # The law itself is interpolated in straight lines.
+        sizes = _close_sizes(self.sizes)
+        shift = self.even_shift(sizes[:-1])
         above = None if shift is None else np.append(shift, 0.0)
-        return ErrorDraws(self.sizes, self.error, self.error + noise, above)
+        draws = self.between(self.error + noise, sizes)
+        return ErrorDraws(sizes, self.between(self.error, sizes), draws, above)
 
     def of_label(self, code: int, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the error of the rows of one label at any size, and its standard deviation over samples of rows."""
@@ -272,7 +275,16 @@ def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_
     loss = np.maximum.accumulate(draws.mean(changes)[::-1])[::-1]
     relative = draws.covariance(changes) / np.maximum(np.outer(loss, loss), NEGLIGIBLE**2)
     noise = normal_draws(np.random.default_rng([random_state, 2]), relative, N_DRAWS)
-    return ErrorDraws(sizes, loss, loss * np.exp(np.clip(noise, -MOST_LOG_SD, MOST_LOG_SD)), ties_to=ties_to)
+    wanted = _close_sizes(sizes)
+    loss, noise = between(sizes, loss, wanted), between(sizes, noise, wanted)
+    return ErrorDraws(wanted, loss, loss * np.exp(np.clip(noise, -MOST_LOG_SD, MOST_LOG_SD)), ties_to=ties_to)
+
+
+def _close_sizes(sizes: FloatArray) -> FloatArray:
+    """Return odd sizes so close to each other that straight lines in 1/size between them are good enough."""
+    n_sizes = 1 + math.ceil(math.log(sizes[-2]) / LOG_STEP_OF_LAWS)
+    close = np.geomspace(1, sizes[-2], n_sizes).astype(np.int64) // 2 * 2 + 1
+    return np.union1d(close[close <= sizes[-2]], sizes)
 
 
 def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> LabelEstimates:
@@ -299,11 +311,14 @@ def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, ha
 
 
 def between(sizes: FloatArray, values: FloatArray, wanted: ArrayLike) -> FloatArray:
-    """Return the values of a curve at any size, interpolated in the root of 1/size between those at some sizes."""
+    """Return values of curves at any size, interpolated in the root of 1/size between those at some sizes.
+
+    The sizes are along the last axis of the values.
+    """
     places = np.asarray(wanted, dtype=np.float64) ** -0.5
     # Slopes of nearly flat curves have inverses that overflow to infinity, which stands for no slope.
     with np.errstate(over="ignore", divide="ignore"):
-        return np.asarray(PchipInterpolator(sizes[::-1] ** -0.5, values[::-1])(places))
+        return np.asarray(PchipInterpolator(sizes[::-1] ** -0.5, values[..., ::-1], axis=-1)(places))
 
 
 def largest_tied(n_labels: int, *, has_votes: bool) -> float:

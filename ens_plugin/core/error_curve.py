@@ -286,7 +286,7 @@ def smallest_odd_size(mean_agreement: Callable[[float], float], confidence: floa
 
 N_POWERS = 3
 # Standard errors that a residual is beyond, if it is no noise.
-CLEAR_OF_NOISE = 2.0
+CLEAR_OF_NOISE = 1.5
 EXACT_SD = 1e-9
 LEAST_SD = 2e-4
 

@@ -402,9 +402,9 @@ def victory(distances: Sequence[Draws], correlations: Mapping[tuple[int, int], D
 def value_order(*columns: NDArray[Any]) -> NDArray[np.intp]:
     """Return an order of rows by their values alone, in which rows of alike first values follow each other.
 
-    The random numbers of a row do not depend on the order given.
+    The random numbers of a row do not depend on the order given.  Single precision keeps rounding from changing it.
     """
-    return np.lexsort(columns[::-1])
+    return np.lexsort([column.astype(np.float32) for column in columns[::-1]])
 
 
 def draws_of(n_rows: int) -> int:
@@ -435,4 +435,6 @@ def draw_cells(posterior: FloatArray, levels: FloatArray) -> IntArray:
 def normal_draws(rng: np.random.Generator, covariance: FloatArray, n_draws: int) -> FloatArray:
     """Return normal draws with mean 0 and this covariance, shape (n_draws, n_quantities)."""
     values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(rng.standard_normal((n_draws, values.size)) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
+    # The symmetric root does not depend on the signs of the eigenvectors, which rounding may change.
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.asarray(rng.standard_normal((n_draws, values.size)) @ root)

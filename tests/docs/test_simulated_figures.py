@@ -37,11 +37,6 @@ def test_the_intervals_of_scores(methods: str) -> None:
     )
 
 
-def test_the_curve_over_random_state(methods: str) -> None:
-    spread = values("hard_data.curves", "largest sd of the curve over random_state (points)")
-    assert f"the standard deviation of the curve is at most {extremes(spread, 3)} points" in methods
-
-
 def test_members_that_differ(methods: str) -> None:
     some, more, none = (
         whole(measured("coverage.members", f"scale with sd {sd}: error of one member held (%)"))

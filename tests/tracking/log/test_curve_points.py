@@ -63,7 +63,8 @@ def test_a_curve_does_not_end_in_a_step_where_the_votes_of_even_sizes_tie(n_memb
     report = ens_plugin.analyze(RandomForestClassifier(n_members, random_state=0).fit(X, y), X, y)
     assert report.error > report.error_curve.at(n_members - 1)
     values = [point.value for point in curve_points(report, "ens") if point.key == "ens/accuracy"]
-    assert values[-1] >= values[-2] >= values[-3]
+    # A hundredth of a row is not a step.
+    assert np.diff(values[-3:]).min() >= -0.01 / len(y)
     assert values[-1] == report.accuracy
 
 
