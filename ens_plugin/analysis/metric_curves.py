@@ -186,8 +186,7 @@ def label_metric_curve(
     found: LabelEstimates, metric: ResolvedMetric, matrix: MatrixMetric, level_sd: float
 ) -> MatrixMetricCurve:
     """Return a metric of labels as a function of the expected confusion matrix at each size."""
-    # Every third size, counted from infinity: a metric takes longer than an error, and its curve is as smooth.
-    sizes = np.unique(np.append(found.sizes[0], found.sizes[::-3]))
+    sizes = found.sizes
     draws = np.array([[matrix(each) for each in found.metric_draws(size, np.random.default_rng(0))] for size in sizes])
     draws = np.clip(draws.T, metric.lowest, metric.highest)
     return MatrixMetricCurve(sizes, draws[0], draws[1:], level_sd, _tie_effects(found, matrix, sizes, metric))
