@@ -692,7 +692,7 @@ def class_margin_sums(
         return None
     from ens_plugin._kernel import outputs
 
-    sums, n_trees = np.empty((7, target.size)), values.shape[0] * values.shape[1]
+    sums, n_trees = np.empty((4, target.size)), values.shape[0] * values.shape[1]
     # A copy, so that the bits of these rows are not far apart.
     bits = np.zeros((n_trees, -(-target.size // 8)), np.uint8) if bags is None else bags.bits.copy()
     known = Bags(bits, target.size)
