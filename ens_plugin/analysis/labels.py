@@ -14,7 +14,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.trees import subset_counts
+from ens_plugin.adapters.trees import moment_sums, subset_counts
 from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, algorithmic_sd, are_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import agreement_size, gap_doubts
@@ -31,12 +31,11 @@ from ens_plugin.core.tally import (
     RowBlock,
     SupportTally,
     count_members,
+    mean_and_sd,
     mean_share,
     member_labels,
     member_margins,
     strongest_rival,
-    tally_margins,
-    tally_score_signs,
     wrong_support,
 )
 from ens_plugin.core.validation import MAX_SIZE, NEGLIGIBLE, FloatArray, is_tied, previous_odd_size
@@ -213,18 +212,18 @@ class LabelEstimates:
                 error[place] += part.share @ part.tie_shift(int(wanted[place]))
         return error, part.sd(values)
 
-    def confusions(self, size: float, weights: FloatArray) -> FloatArray:
-        """Return the confusion matrix at an odd size under some weights of the drawn rows, (n_weights, k, k).
+    def confusions(self, place: int, weights: FloatArray) -> FloatArray:
+        """Return the confusion matrix at one of the sizes under some weights of the drawn rows, (n_weights, k, k).
 
         The wrong labels are multiplied by one factor, so that their share is the estimated error.
         """
-        matrices = self.draws.confusion(size, weights)
-        wrong = float(self.draws.mean(self.draws.errors([size]))[0])
-        factor = self.between(self.error, [size])[0] / wrong if wrong > 0.0 else 1.0
+        matrices = self.draws.confusion(self.sizes[place], weights)
+        wrong = float(self.draws.mean(self.errors[[place]])[0])
+        factor = self.error[place] / wrong if wrong > 0.0 else 1.0
         return scaled_errors(matrices, np.full(matrices.shape[:2], factor))
 
-    def metric_draws(self, size: float, rng: np.random.Generator) -> FloatArray:
-        """Return the confusion matrix at an odd size, and draws of it over samples of rows, (1 + n_draws, k, k).
+    def metric_draws(self, place: int, rng: np.random.Generator) -> FloatArray:
+        """Return the confusion matrix at one of the sizes, and draws of it over samples of rows, (1 + n_draws, k, k).
 
         The first matrix is the estimate.
         """
@@ -233,9 +232,8 @@ class LabelEstimates:
         luck = rng.standard_exponential((N_MATRICES, codes.max() + 1))[:, codes] - 1.0
         weights = np.maximum(1.0 + luck * math.sqrt(self.draws.row_factor), 0.0) * self.draws.share
         weights = np.vstack([self.draws.share, weights / weights.sum(axis=1, keepdims=True)])
-        matrices = self.confusions(size, weights)
-        values = self.draws.errors([size])
-        variance = self.draws.label_variances(values)
+        matrices = self.confusions(place, weights)
+        variance = self.draws.label_variances(self.errors[[place]])
         wrong = matrices[0].sum(axis=1) - np.diag(matrices[0])
         relative = np.divide(np.sqrt(variance), wrong, out=np.zeros_like(wrong), where=wrong > 0.0)
         factors = np.ones(matrices.shape[:2])
@@ -364,30 +362,24 @@ def draw_labels(sample: Sample, weight: FloatArray, rates: SubsetRates, *, has_s
         return draw_shares(fit_label_shares(record_labels(sample, weight)), rates)
     target = np.asarray(block.target, dtype=np.int64)
     if block.n_labels == 2:
-        tally = tally_margins(block)
-        if isinstance(block, ScoreBlock):
-            tally = tally_score_signs(RowBlock(block.score, block.counted, block.target, block.n_labels))
-        strongest = [RivalMargins(tally.mean, tally.sd, 1 - target)]
+        strongest = [_moments(block, member_margins(block, 1 - target), 1 - target)]
         return draw_margins(strongest, None, block.trials, target, weight, block.n_labels)
     rival = strongest_rival(block.support, target)
     halves = np.empty(block.counted.shape)
     for own, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
         parts = [RowBlock(block.outputs[half], block.counted[half], target, block.n_labels) for half in (own, other)]
         halves[own] = member_margins(parts[0], strongest_rival(parts[1].support, target))
-    strongest = [_rival_margins(block, member_margins(block, rival), rival), _rival_margins(block, halves, rival)]
+    strongest = [_moments(block, margins, rival) for margins in (member_margins(block, rival), halves)]
     support = block.support.copy()
     support[np.arange(rival.size), rival] = -np.inf
     second = strongest_rival(support, target)
-    others = _rival_margins(block, member_margins(block, second), second)
+    others = _moments(block, member_margins(block, second), second)
     return draw_margins(strongest, others, block.trials, target, weight, block.n_labels)
 
 
-def _rival_margins(block: RowBlock, margins: NDArray[Any], rival: NDArray[np.int64]) -> RivalMargins:
-    known = np.where(block.counted, margins, 0.0)
-    squares = np.einsum("ti,ti->i", known, known)
-    mean = known.sum(axis=0) / block.trials
-    deviations = np.maximum(squares - block.trials * mean**2, 0.0)
-    return RivalMargins(mean, np.sqrt(deviations / np.maximum(block.trials - 1.0, 1.0)), rival)
+def _moments(block: RowBlock, margins: FloatArray, rival: NDArray[np.int64]) -> RivalMargins:
+    trials, total, squares = moment_sums(RowBlock(margins, block.counted, block.target, 0))
+    return RivalMargins(*mean_and_sd(total, squares, trials), rival)
 
 
 def _anchor(

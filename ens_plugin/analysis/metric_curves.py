@@ -186,22 +186,20 @@ def label_metric_curve(
     found: LabelEstimates, metric: ResolvedMetric, matrix: MatrixMetric, level_sd: float
 ) -> MatrixMetricCurve:
     """Return a metric of labels as a function of the expected confusion matrix at each size."""
-    sizes = found.sizes
-    draws = np.array([[matrix(each) for each in found.metric_draws(size, np.random.default_rng(0))] for size in sizes])
+    by_size = (found.metric_draws(place, np.random.default_rng(0)) for place in range(found.sizes.size))
+    draws = np.array([[matrix(each) for each in matrices] for matrices in by_size])
     draws = np.clip(draws.T, metric.lowest, metric.highest)
-    return MatrixMetricCurve(sizes, draws[0], draws[1:], level_sd, _tie_effects(found, matrix, sizes, metric))
+    return MatrixMetricCurve(found.sizes, draws[0], draws[1:], level_sd, _tie_effects(found, matrix, metric))
 
 
-def _tie_effects(
-    found: LabelEstimates, matrix: MatrixMetric, sizes: FloatArray, metric: ResolvedMetric
-) -> FloatArray | None:
+def _tie_effects(found: LabelEstimates, matrix: MatrixMetric, metric: ResolvedMetric) -> FloatArray | None:
     """Return what ties add to the metric: the rows that tie, half of which are wrong, get the first of two labels."""
     if not np.isinf(found.ties_to):
         return None
-    shifts = [found.even_shift(sizes[:-1] + 1.0, code) for code in range(2)]
+    shifts = [found.even_shift(found.sizes[:-1] + 1.0, code) for code in range(2)]
     effects = []
-    for place, size in enumerate(sizes):
-        untied = found.confusions(size, found.draws.share[None])[0]
+    for place, size in enumerate(found.sizes):
+        untied = found.confusions(place, found.draws.share[None])[0]
         moved = [0.0 if shift is None or np.isinf(size) else float(shift[place]) for shift in shifts]
         first, second = untied.sum(axis=1) * moved
         tied = np.maximum(untied + np.array([[-first, first], [second, -second]]), 0.0)

@@ -634,7 +634,7 @@ def expected_zeros(rows: MetricRows) -> ZeroRows | None:
     By how many members a row's label has a probability above 0 tells how often all members of an ensemble give 0.
     """
     known = rows.known
-    if rows.losses != "log" or np.all(rows.positive_members[known] == rows.trials[known]):
+    if rows.losses != "log":
         return None
     others = known[~rows.low[known]]
     cells, n_alike = np.unique(

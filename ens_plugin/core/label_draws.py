@@ -38,6 +38,7 @@ __all__ = [
     "Outputs",
     "draw_cells",
     "draws_of",
+    "find_cells",
     "fit_by_label",
     "normal_draws",
     "spread_levels",
@@ -352,11 +353,22 @@ def fit_by_label(
         own = np.flatnonzero(counts)
         return RowGroups(likelihood[own], counts[own])
 
-    own, kind, labels, numbers = [overall] * n_labels, each.target.copy(), np.arange(n_labels), np.zeros(n_labels)
+    own = [overall] * n_labels
+    for label in np.unique(each.target[each.weight > 0]).tolist():
+        own[label] = fit_density_near(rows_of(each.target == label), overall.coefficients, NEAR_SD)
+    kind, labels, numbers = _kinds(each, n_labels)
+    parts = [(rows_of(kind == place), own[labels[place]], numbers[place]) for place in range(n_labels, labels.size)]
+    powers, covariance = fit_tilt(parts) if parts else (np.zeros(2), np.zeros((2, 2)))
+    own += [fit_density_near(rows, tilted(density, number * powers), NEAR_SD) for rows, density, number in parts]
+    return LabelDensities(overall, tuple(own), labels, numbers, covariance), kind
+
+
+def _kinds(each: LabelledRows, n_labels: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the kind of each row, and the label and the number of each kind, as of :class:`LabelDensities`."""
+    kind, labels, numbers = each.target.copy(), np.arange(n_labels), np.zeros(n_labels)
     counts = each.weight > 0
     for label in np.unique(each.target[counts]).tolist():
         is_own = each.target == label
-        own[label] = fit_density_near(rows_of(is_own), overall.coefficients, NEAR_SD)
         bounds = bounds_by_members(each.trials[is_own & counts])
         if bounds.size:
             part = np.searchsorted(bounds, each.trials[is_own])
@@ -365,10 +377,7 @@ def fit_by_label(
             kind[is_own] = labels.size + part
             labels = np.append(labels, np.full(mass.size, label))
             numbers = np.append(numbers, number - mass @ number / mass.sum())
-    parts = [(rows_of(kind == place), own[labels[place]], numbers[place]) for place in range(n_labels, labels.size)]
-    powers, covariance = fit_tilt(parts) if parts else (np.zeros(2), np.zeros((2, 2)))
-    own += [fit_density_near(rows, tilted(density, number * powers), NEAR_SD) for rows, density, number in parts]
-    return LabelDensities(overall, tuple(own), labels, numbers, covariance), kind
+    return kind, labels, numbers
 
 
 def victory(distances: Sequence[Draws], correlations: Mapping[tuple[int, int], Draws | float]) -> Draws:
@@ -425,11 +434,16 @@ def spread_levels(rng: np.random.Generator, n_rows: int, n_draws: int) -> FloatA
 def draw_cells(posterior: FloatArray, levels: FloatArray) -> IntArray:
     """Return the cells at which the levels of each row are reached by its posterior weights, (n_rows, n_draws)."""
     reached = np.cumsum(posterior, axis=1)
-    reached /= np.maximum(reached[:, -1:], TINY)
-    rows = np.arange(levels.shape[0])[:, None]
+    return find_cells(reached / np.maximum(reached[:, -1:], TINY), levels)
+
+
+def find_cells(reached: FloatArray, levels: FloatArray) -> IntArray:
+    """Return the cells at which the levels of each row are reached by cumulated weights, which end at 1."""
+    (n_rows, n_cells), rows = reached.shape, np.arange(levels.shape[0])[:, None]
     # One search for all rows: the sums of each are above those of the row before.
-    found = np.searchsorted((reached + 2.0 * rows).ravel(), (np.minimum(levels, 1.0 - 1e-9) + 2.0 * rows).ravel())
-    return np.asarray(np.clip(found.reshape(levels.shape) - posterior.shape[1] * rows, 0, posterior.shape[1] - 1))
+    goals = (np.minimum(levels, 1.0 - 1e-9) + 2.0 * rows).ravel()
+    found = np.searchsorted((reached + 2.0 * rows).ravel(), goals).reshape(n_rows, -1)
+    return np.asarray(np.clip(found - n_cells * rows, 0, n_cells - 1))
 
 
 def normal_draws(rng: np.random.Generator, covariance: FloatArray, n_draws: int) -> FloatArray:

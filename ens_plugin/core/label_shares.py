@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from ens_plugin.core.label_draws import (
     LabelDraws,
     LabelledRows,
     draws_of,
+    find_cells,
     fit_by_label,
     spread_levels,
     value_order,
@@ -35,7 +35,6 @@ from ens_plugin.core.label_draws import (
 )
 from ens_plugin.core.row_model import (
     N_CELLS,
-    Likelihood,
     RowGroups,
     binomial_likelihood,
     effective_votes,
@@ -44,7 +43,7 @@ from ens_plugin.core.row_model import (
     rougher_density,
 )
 from ens_plugin.core.sample import Sample, SubsetRates
-from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, sum_squares_over_members
+from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, sum_squares_over_members, value_sums
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 from ens_plugin.core.votes import group_counts
 
@@ -119,8 +118,7 @@ def _votes_of_probabilities(block: RowBlock, weight: FloatArray) -> tuple[float,
     margin = share[rows, lead] - share[rows, rival]
     within = np.maximum(squares - n * share**2, 0.0) / (n - 1.0)
     leading = RowBlock(block.outputs, block.counted, lead, block.n_labels)
-    margins = np.where(block.counted, member_margins(leading, rival), 0.0)
-    of_margin = np.maximum(np.einsum("ti,ti->i", margins, margins) - trials * margin**2, 0.0) / (trials - 1.0)
+    of_margin = value_sums(RowBlock(member_margins(leading, rival), block.counted, lead, 0))[2] / (trials - 1.0)
     close = is_close(margin)
 
     def worth(as_votes: FloatArray, observed: FloatArray) -> float:
@@ -162,14 +160,12 @@ class LabelShares:
     Attributes
     ----------
     record : LabelRecord
-    group : ndarray of int, shape (n_rows,)
-        Which line of the likelihood a row has.
-    likelihood : Likelihood, shape (n_groups, 400)
-        Of w on the grid.
     densities : LabelDensities
         Of w.
     kind : ndarray of int, shape (n_rows,)
         Which of the densities is that of the row.
+    posterior : ndarray, shape (n_rows, 400)
+        Distribution of w on the grid.
     rivals : Rivals
     by_law : ndarray, shape (n_rows, n_laws)
         Likelihood of a row's wrong votes under each law of the division, its largest 1.
@@ -178,10 +174,9 @@ class LabelShares:
     """
 
     record: LabelRecord
-    group: AnyIntArray
-    likelihood: Likelihood
     densities: LabelDensities
     kind: IntArray
+    posterior: FloatArray
     rivals: Rivals
     by_law: FloatArray
     mixing: FloatArray
@@ -192,17 +187,11 @@ class LabelShares:
         return replace(
             self,
             record=LabelRecord(support[rows], trials[rows], target[rows], weight[rows], *votes),
-            group=self.group[rows],
             kind=self.kind[rows],
+            posterior=self.posterior[rows],
             rivals=self.rivals.take(rows),
             by_law=self.by_law[rows],
         )
-
-    @cached_property
-    def posterior(self) -> FloatArray:
-        """Return the distribution of w on the grid for each row, shape (n_rows, 400)."""
-        joint = np.asarray(self.likelihood)[self.group] * self.densities.weights[self.kind]
-        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
 
 
 def fit_label_shares(record: LabelRecord) -> LabelShares:
@@ -222,7 +211,9 @@ def fit_label_shares(record: LabelRecord) -> LabelShares:
     densities, kind = fit_by_label(RowGroups(likelihood, counts), overall, each, n_labels)
     rivals = _rivals_of(wrong_support * record.of_shares, target, weight)
     one_law = np.ones((target.size, 1)), np.ones((EDGES.size - 1, 1))
-    whole = LabelShares(record, group, likelihood, densities, kind, rivals, *one_law)
+    posterior = likelihood[group] * densities.weights[kind]
+    posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), TINY)
+    whole = LabelShares(record, densities, kind, posterior, rivals, *one_law)
     return whole if n_labels == 2 else _with_divisions(whole)
 
 
@@ -331,6 +322,12 @@ def _fit_mixing(by_law: FloatArray, bins: FloatArray, weight: FloatArray) -> Flo
     return np.asarray(mixing)
 
 
+def _draw_votes(shares: FloatArray, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
+    """Return drawn votes for the labels along the last axis; labels that are not among them have the rest."""
+    shares = np.concatenate([shares, np.maximum(1.0 - shares.sum(axis=-1, keepdims=True), 0.0)], axis=-1)
+    return np.asarray(rng.multinomial(size, shares / shares.sum(axis=-1, keepdims=True))[..., :-1])
+
+
 class VoteContest:
     """One label against its rivals by their shares of the votes; :class:`~ens_plugin.core.label_draws.Contest`.
 
@@ -399,9 +396,7 @@ class DrawnShares:
 
     def vote(self, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
         """Return drawn votes of so many members for the label in each place; other labels have the rest."""
-        shares = self.shares.astype(np.float64)
-        shares = np.concatenate([shares, np.maximum(1.0 - shares.sum(axis=2, keepdims=True), 0.0)], axis=2)
-        return np.asarray(rng.multinomial(size, shares / shares.sum(axis=2, keepdims=True))[..., :-1])
+        return _draw_votes(self.shares.astype(np.float64), size, rng)
 
     def take(self, rows: AnyIntArray) -> DrawnShares:
         """Return the shares of some of the rows."""
@@ -492,11 +487,8 @@ def _exponent(division: FloatArray, wrong: FloatArray, record: LabelRecord, rate
 
 def _simulated_error(division: FloatArray, wrong: FloatArray, n_votes: float) -> FloatArray:
     """Return how often so many drawn votes are for another label most, shape (n_rows,); a tie is part of an error."""
-    right, rivals = 1.0 - wrong[..., None], division * wrong[..., None]
-    others = np.maximum(1.0 - right - rivals.sum(axis=2, keepdims=True), 0.0)
-    shares = np.concatenate([right, rivals, others], axis=2)
-    shares /= shares.sum(axis=2, keepdims=True)
-    votes = np.random.default_rng(SEED_OF_DRAWS).multinomial(round(n_votes), shares)[..., :-1]
+    shares = np.concatenate([1.0 - wrong[..., None], division * wrong[..., None]], axis=2)
+    votes = _draw_votes(shares, round(n_votes), np.random.default_rng(SEED_OF_DRAWS))
     tied = votes == votes.max(axis=2, keepdims=True)
     return np.asarray(1.0 - (tied[..., 0] / tied.sum(axis=2)).mean(axis=1))
 
@@ -544,9 +536,5 @@ def _draw_wrong(
     inside = (goals - before) / np.maximum(fitted.mixing[place, laws], TINY)
     reached = np.concatenate([np.zeros((n_rows, 1)), np.cumsum(posterior, axis=1)], axis=1)
     rows = np.arange(n_rows)[:, None]
-    goals = np.minimum(reached[rows, EDGES[place]] + inside, 1.0 - 1e-9)
-    # One search for all rows: the sums of each are above those of the row before.
-    flat = (reached[:, 1:] + 2.0 * rows).ravel()
-    found = np.searchsorted(flat, (goals + 2.0 * rows).ravel()).reshape(goals.shape)
-    cells = np.clip(found - N_CELLS * rows, 0, N_CELLS - 1)
+    cells = find_cells(reached[:, 1:], reached[rows, EDGES[place]] + inside)
     return cells, (cells + rng.random(cells.shape)) / N_CELLS
