@@ -46,10 +46,16 @@ from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_har
 from ens_plugin.analysis.evidence import Evidence, Progress, progress_bar, tally_rows
 from ens_plugin.analysis.labels import estimate_labels, label_errors
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
-from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.options import CRITERIA, AnalysisOptions, Metric
 from ens_plugin.analysis.proof import proof_positions, prove_model
 from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, own_prediction_doubts, read_rows
-from ens_plugin.analysis.sizes import count_distinct_rows, rare_label_notes, resize_by_distinct_rows, with_criteria
+from ens_plugin.analysis.sizes import (
+    count_distinct_rows,
+    rare_label_notes,
+    recommended_size,
+    resize_by_distinct_rows,
+    with_sizes,
+)
 from ens_plugin.analysis.steps import cross_fitting_explained, step_findings
 from ens_plugin.analysis.weights import (
     RowShares,
@@ -78,7 +84,8 @@ from ens_plugin.report.result import (
     EnsembleReport,
     ErrorCurve,
     EstimateBasis,
-    LabelErrors,
+    Later,
+    changed,
     with_findings,
 )
 
@@ -158,9 +165,7 @@ def build_report(
     # The distinct rows are weighted as they were given.
     if known.likeness is not None:
         estimates = resize_by_distinct_rows(estimates, adapter, tallied, known.likeness, settings)
-    by_label: tuple[LabelErrors, ...] = ()
-    if known.has_own_labels:
-        by_label = label_errors(estimates, adapter, tallied.sample, known.sample_groups)
+    recommendation = recommended_size(estimates, adapter, settings)
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
     missing = missing_weight(tallied, adapter.n_members, _members_needed(tallied))
@@ -174,7 +179,7 @@ def build_report(
         *_row_notes(used, dropped, estimates.error_curve, adapter.n_members),
         *estimates.findings,
         *_below_zero_notes(estimates.error_curve),
-        *rare_label_notes(estimates.recommendation, estimates.criteria, shares.labels),
+        *rare_label_notes(recommendation, estimates, shares.labels),
         *_copies_findings(known, adapter, evidence, usable),
     )
     report = EnsembleReport(
@@ -188,11 +193,9 @@ def build_report(
         bags=_provenance(adapter, evidence.proof) if settings.data == "oob" else "holdout",
         data="oob" if settings.data == "oob" else "holdout",
         error_curve=estimates.error_curve,
-        recommendation=estimates.recommendation,
-        criteria=estimates.criteria,
-        label_errors=by_label,
+        recommendation=recommendation,
         bias_variance=estimates.bias_variance,
-        algorithmic_sd=estimates.algorithmic_sd,
+        algorithmic_sd=math.nan,
         algorithmic_sd_is_bound=False,
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions=_versions(adapter),
@@ -207,7 +210,14 @@ def build_report(
             findings=findings,
         ),
     )
-    return replace(report, judged_rows=_judged_rows(report, tallied, estimates, known))
+    by_label = partial(label_errors, estimates, recommendation.size, adapter, tallied.sample, known.sample_groups)
+    return changed(
+        report,
+        algorithmic_sd=Later(estimates.algorithmic_sd),
+        criteria=Later(partial(estimates.sizes_by, CRITERIA)),
+        label_errors=Later(by_label) if known.has_own_labels else (),
+        judged_rows=Later(partial(_judged_rows, report, tallied, estimates, known)),
+    )
 
 
 def _judged_rows(
@@ -295,7 +305,7 @@ def _common_estimates(
         estimates = with_metric_curve(
             estimates, settings.metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
         )  # fmt: skip
-    return with_criteria(estimates, adapter, evidence.sample, groups, settings)
+    return with_sizes(estimates, adapter, evidence.sample, groups, settings)
 
 
 def _copies_findings(
@@ -669,7 +679,7 @@ def run_analysis(
             _refuse_outputs(model, "The agreement on rows without labels")
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
         report, positions = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
-        return _with_step_findings(replace(report, proof=prove_model(model, X, positions)), model, X, y)
+        return _with_step_findings(changed(report, proof=prove_model(model, X, positions)), model, X, y)
 
 
 def _with_step_findings(report: EnsembleReport, model: Any, X: Any, y: Any) -> EnsembleReport:
@@ -713,7 +723,7 @@ def _analyzed(
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings)
         report = _with_step_findings(report, model, X, y)
-        report = replace(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
+        report = changed(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
 

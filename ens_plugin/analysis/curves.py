@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -94,9 +95,9 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
     )
     return Estimates(
         error_curve=_regression_curve(loss, settings),
-        recommendation=values_size(loss, target_variance(sample), n_members, settings),
+        sizes={"error": cache(partial(values_size, loss, target_variance(sample), n_members, settings))},
         bias_variance=bias_variance,
-        algorithmic_sd=algorithmic_sd(outputs, sample, slopes, own_variance, weight, n_members, groups),
+        algorithmic_sd=cache(partial(algorithmic_sd, outputs, sample, slopes, own_variance, weight, n_members, groups)),
         seed_variance=luck.seed_variance,
         findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,25 +81,31 @@ class ResolvedOptions:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Error curve, size, bias, variance and deviation of an ensemble, with findings.
+    """Error curve, sizes, bias, variance and deviation of an ensemble, with findings.
 
-    `criteria` are the sizes by every criterion, of which `recommendation` is one; `metric_size` is that by a requested
-    metric.  `error_draws` are of a classifier, for the size by its error, and `error_sd` is the standard error of the
-    infinite ensemble's.  `baseline_error` is that of always predicting the commonest label, or the mean.
-    `seed_variance` is that of the mean loss of these rows, as of :class:`ens_plugin.core.judged_rows.JudgedRows`.
+    What not every report needs is a function, which computes it when it is first called: `algorithmic_sd` the deviation
+    over seeds, and `sizes`, by the name of a criterion, the size by it, or None where the model has none.  `agreement`
+    is that of the current size.  `error_draws` are of a classifier, for the size by its error, and `error_sd` is the
+    standard error of the infinite ensemble's.  `baseline_error` is that of always predicting the commonest label, or
+    the mean.  `seed_variance` is that of the mean loss of these rows, as of
+    :class:`ens_plugin.core.judged_rows.JudgedRows`.
     """
 
     error_curve: ErrorCurve
-    recommendation: SizeRecommendation
     bias_variance: BiasVariance
-    algorithmic_sd: float
+    algorithmic_sd: Callable[[], float]
+    sizes: Mapping[str, Callable[[], SizeRecommendation | None]]
+    agreement: float | None = None
     findings: tuple[Finding, ...] = ()
-    criteria: tuple[SizeRecommendation, ...] = ()
     error_draws: ErrorDraws | None = None
     error_sd: float = math.nan
     baseline_error: float = math.nan
-    metric_size: SizeRecommendation | None = None
     seed_variance: float = math.nan
+
+    def sizes_by(self, criteria: Iterable[str]) -> tuple[SizeRecommendation, ...]:
+        """Return the sizes by some criteria, without those that the model has none by."""
+        found = (self.sizes[criterion]() for criterion in criteria if criterion in self.sizes)
+        return tuple(each for each in found if each is not None)
 
 
 def algorithmic_sd(

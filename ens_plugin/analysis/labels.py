@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from ens_plugin.core.tally import (
 from ens_plugin.core.validation import MAX_SIZE, NEGLIGIBLE, FloatArray, is_tied, previous_odd_size
 from ens_plugin.core.votes import warn_of_few_rows
 from ens_plugin.core.weights import RowWeight, as_row_weight, effective_groups
-from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, ErrorCurve, LabelErrors
+from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, ErrorCurve, LabelErrors, SizeRecommendation
 
 __all__ = [
     "LabelEstimates",
@@ -87,7 +87,7 @@ class LabelEstimates:
     sample : Sample
         Of the rows that are drawn.
     sizes : ndarray, shape (n_sizes,)
-        Odd sizes, ascending, and infinity, at which quantities are computed.
+        Ascending, with the present size and infinity, at which quantities are computed; odd where votes tie.
     errors : ndarray, shape (n_sizes, n_rows, n_draws)
         Chance of a wrong label at each of these sizes.
     anchor : Anchor
@@ -183,6 +183,11 @@ class LabelEstimates:
         even = 2.0 * np.ceil(np.asarray(wanted, dtype=np.float64) / 2.0)
         return between(self.sizes + 1.0, self._ties @ (np.where(target == 0, -0.5, 0.5) * weight), even)
 
+    def agreement(self, n_members: int) -> float:
+        """Return the share of labels of so many members that are the infinite ensemble's."""
+        size = previous_odd_size(float(n_members), self.ties_to)
+        return 1.0 - float(self.draws.mean(self.draws.changes(size))[0])
+
     def error_law(self, random_state: int) -> ErrorDraws:
         """Return the error by size with draws of it."""
         rng = np.random.default_rng([random_state, 1])
@@ -270,7 +275,7 @@ def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_
     `ties_to` is the largest even size up to which votes change as many labels as those of a member less.
     """
     changes = draws.changes(sizes)
-    loss = np.maximum.accumulate(draws.mean(changes)[::-1])[::-1]
+    loss = draws.mean(changes)
     relative = draws.covariance(changes) / np.maximum(np.outer(loss, loss), NEGLIGIBLE**2)
     noise = normal_draws(np.random.default_rng([random_state, 2]), relative, N_DRAWS)
     wanted = _close_sizes(sizes)
@@ -294,7 +299,9 @@ def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, ha
     relative = sample.weight / sample.weight.sum()
     rates = subset_rates(sample.block)
     draws = draw_labels(sample, relative * weight.n_effective, rates, has_scores=has_scores)
-    sizes = curve_sizes(settings.max_size, n_members)
+    has_votes = are_votes(sample.block)
+    ties_to = largest_tied(draws.n_labels, has_votes=has_votes)
+    sizes = curve_sizes(settings.max_size, float(previous_odd_size(n_members, ties_to)))
     errors = draws.errors(sizes)
     losses, dissent = row_losses(tally), np.asarray(tally.wrong_labels / tally.trials)
     first, observed = (float(relative @ values[sample.rows]) for values in (dissent, losses))
@@ -302,7 +309,6 @@ def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, ha
     anchor = _anchor(draws, partial(between, sizes, draws.mean(errors)), rates, sample, first, weight)
     factors = [all_rows / own if own > 0.0 else 1.0 for all_rows, own in ((first_of_all, first), (of_all, observed))]
     groups = None if weight.groups is None else weight.groups[sample.rows]
-    has_votes = are_votes(sample.block)
     return LabelEstimates(
         draws, sample, sizes, errors, anchor, factors[0], factors[1], observed, has_votes, has_scores, groups
     )
@@ -343,12 +349,11 @@ def drawn_rows(sample: Sample) -> Sample:
     return replace(part, weight=part.weight * stands_for[part.block.target])
 
 
-def curve_sizes(max_size: int, n_members: int) -> FloatArray:
-    """Return odd sizes up to the largest and at the present size, evenly spaced in the logarithm, and infinity."""
-    largest = max(max_size, n_members, 3)
+def curve_sizes(max_size: int, present: float) -> FloatArray:
+    """Return odd sizes up to the largest, evenly spaced in the logarithm, the present size, and infinity."""
+    largest = max(max_size, present, 3)
     n_sizes = 1 + math.ceil(math.log(largest) / LOG_STEP)
     sizes = np.minimum(np.geomspace(1, largest, n_sizes).astype(np.int64) // 2 * 2 + 1, MAX_SIZE - 1)
-    present = n_members - (n_members % 2 == 0)
     return np.append(np.unique(np.append(sizes, present)).astype(np.float64), np.inf)
 
 
@@ -419,7 +424,9 @@ def estimate_labels(
     outputs, sign, of_members = _deciding_outputs(sample.block)
     slopes, chance = draws.slopes(n_members), draws.errors([n_members])[0]
     own_variance = (chance * (1.0 - chance)).mean(axis=1)
-    sd = algorithmic_sd(outputs, sample, slopes * sign, own_variance, weight, n_members, found.groups, of_members)
+    seed_sd = partial(
+        algorithmic_sd, outputs, sample, slopes * sign, own_variance, weight, n_members, found.groups, of_members
+    )
     now = found.error_at(np.array([float(n_members)]))[0]
     limit = float(found.error[-1])
     luck = shared_luck_variance(outputs, sample.block.counted, slopes * sign, weight.n_rows)
@@ -428,11 +435,11 @@ def estimate_labels(
     curve = _curve(found, settings, weight)
     # As of an interval at 95 %, which has a width where the error is 0.
     low, high = (float(ends[0]) for ends in wilson_interval(found.error[-1:], found.sd[-1:], weight.n_effective, 0.95))
+    agreement = found.agreement(n_members)
     return LabelledEstimates(
         error_curve=curve,
-        recommendation=agreement_size(
-            agreement_law(draws, found.sizes, settings.random_state, found.ties_to), n_members, settings
-        ),
+        sizes={"agreement": cache(partial(_size_by_agreement, found, agreement, n_members, settings))},
+        agreement=agreement,
         bias_variance=BiasVariance(
             member_error=mean_share(tally, lambda part: part.wrong_labels, weight.total),
             member_variance=_member_variance(found),
@@ -441,13 +448,20 @@ def estimate_labels(
             bias=limit,
             loss="0-1 error",
         ),
-        algorithmic_sd=sd,
+        algorithmic_sd=cache(seed_sd),
         findings=gap_doubts(tally, sample, weight, n_members, settings),
         error_draws=found.error_law(settings.random_state),
         error_sd=(high - low) / (2.0 * float(ndtri(0.975))),
         seed_variance=luck + extrapolated,
         labels=found,
     )
+
+
+def _size_by_agreement(
+    found: LabelEstimates, agreement: float, n_members: int, settings: ResolvedOptions
+) -> SizeRecommendation:
+    law = agreement_law(found.draws, found.sizes, settings.random_state, found.ties_to)
+    return agreement_size(law, n_members, settings, agreement)
 
 
 def _deciding_outputs(block: RowBlock) -> tuple[NDArray[Any], FloatArray, FloatArray | None]:
@@ -504,7 +518,11 @@ def _member_variance(found: LabelEstimates) -> float:
 
 
 def label_errors(
-    estimates: Estimates, adapter: EnsembleAdapter, sample: Sample, groups: NDArray[np.integer] | None
+    estimates: Estimates,
+    recommended: int | None,
+    adapter: EnsembleAdapter,
+    sample: Sample,
+    groups: NDArray[np.integer] | None,
 ) -> tuple[LabelErrors, ...]:
     """Return the error of each label at the current and recommended size and at infinity, and the confusion matrix.
 
@@ -519,14 +537,14 @@ def label_errors(
     # The outputs of one member have no variance, which the distribution over rows is fitted with.
     is_used = (block.trials >= 2) & (sample.weight > 0)
     rows_of = [np.flatnonzero(is_used & (block.target == code)) for code in range(block.n_labels)]
-    sizes = np.array([adapter.n_members, estimates.recommendation.size or np.nan, np.inf])
+    sizes = np.array([adapter.n_members, recommended or np.nan, np.inf])
     error, n_worth = _errors(found, sample, rows_of, predicted, sizes)
     share = np.bincount(block.target, sample.weight, minlength=block.n_labels).astype(np.float64)
     level = np.array([estimates.bias_variance.ensemble_error, np.nan, estimates.bias_variance.asymptotic_error])
     error = np.clip(error * _factors(error, share, level, sizes)[:, None], 0.0, 1.0)
     # The members that happened to be trained move a label's error by at least as much as the error of all rows.
     of_rows = np.sqrt(error[0] * (1.0 - error[0]) / n_worth)
-    of_members = np.maximum(_sd_over_members(sample, rows_of, groups, adapter, of_rows), estimates.algorithmic_sd)
+    of_members = np.maximum(_sd_over_members(sample, rows_of, groups, adapter, of_rows), estimates.algorithmic_sd())
     sd = np.hypot(of_rows, of_members)
     lower, upper = wilson_interval(error[0], sd, n_worth, estimates.error_curve.interval_level)
     return tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -915,14 +915,15 @@ def with_metric_curve(
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
     level = rows.linked_value(rows.finite[rows.known], rows.known)
-    size = metric_size(found.change, adapter.n_members, estimates.recommendation.agreement, settings)
+    by_metric = partial(metric_size, found.change, adapter.n_members, estimates.agreement, settings)
     of_zeros = zero_findings(zeros, curve, finite_from, adapter.n_members, settings.max_size)
     about_zeros = findings_on_zeros(of_zeros, curve, rows.known.size, adapter.n_members, settings.max_size)
     curve = _with_zeros(curve, of_zeros)
     return replace(
         estimates,
         error_curve=curve,
-        algorithmic_sd=seed_sd,
+        algorithmic_sd=lambda: seed_sd,
+        sizes={**estimates.sizes, "metric": cache(by_metric)},
         findings=(
             *estimates.findings,
             *rare_label_doubts(rows, curve.asymptote_interval),
@@ -935,7 +936,6 @@ def with_metric_curve(
             *rows.library_warnings(),
             *ranking_notes(metric, sample.block),
         ),
-        metric_size=size,
     )
 
 
@@ -961,15 +961,12 @@ def estimate_own_loss(
     found = _subset_road(rows, subsets, groups, wanted, settings, None)
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
-    size = metric_size(found.change, adapter.n_members, None, settings)
     return Estimates(
         error_curve=curve,
-        recommendation=size,
+        sizes={"metric": cache(partial(metric_size, found.change, adapter.n_members, None, settings))},
         bias_variance=_parts(found, metric, adapter.n_members),
-        algorithmic_sd=seed_sd,
+        algorithmic_sd=lambda: seed_sd,
         findings=_perfect_notes(curve, found.limits),
-        criteria=(size,),
-        metric_size=size,
     )
 
 

@@ -7,8 +7,9 @@ one-sided at 95 %, is within the tolerance in every respect that was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -51,10 +52,11 @@ __all__ = [
     "rare_label_notes",
     "recommend",
     "recommendation_reason",
+    "recommended_size",
     "resize_by_distinct_rows",
     "target_variance",
     "values_size",
-    "with_criteria",
+    "with_sizes",
 ]
 
 
@@ -214,10 +216,13 @@ ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
 LEAST_VOTES = 15.0
 
 
-def agreement_size(law: SizeLaw, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
-    """Return the recommended size by agreement, and the agreement at the current size."""
+def agreement_size(
+    law: SizeLaw, n_members: int, settings: ResolvedOptions, agreement: float | None = None
+) -> SizeRecommendation:
+    """Return the recommended size by agreement, and the agreement at the current size, where it is not given."""
     goal = Goal("agreement", "agreement", settings.agreement_tolerance, 1.0)
-    return recommend(law, goal, None, n_members, settings)
+    loss = None if agreement is None else 1.0 - agreement
+    return recommend(law, goal, None, n_members, settings, loss)
 
 
 def values_size(
@@ -264,32 +269,20 @@ def _are_fewer_close(smooth: Mixture, rough: Mixture, n_members: int) -> bool:
     return bool(rough_apart <= smooth_apart * 2.0**-usual)
 
 
-def with_criteria(
+def with_sizes(
     estimates: Estimates,
     adapter: EnsembleAdapter,
     sample: Sample,
     groups: NDArray[np.integer] | None,
     settings: ResolvedOptions,
 ) -> Estimates:
-    """Return the estimates with the size in every respect, and the recommendation by those that were asked for."""
-    own = estimates.recommendation
+    """Return the estimates with the size by every criterion that the model has."""
     estimates = replace(estimates, baseline_error=_baseline_error(adapter, sample))
-    of_metric = () if estimates.metric_size is None else (estimates.metric_size,)
     if adapter.info.task == "regression":
-        return _chosen(estimates, (own, *of_metric))
-    by_error = _error_size(estimates, adapter.n_members, own.agreement, settings)
-    by_probability = probability_size(adapter, sample, groups, own.agreement, settings)
-    if by_probability is None and settings.respects == ("probability",):
-        raise InputError(
-            f"criterion='probability' needs probabilities, and this {type(adapter.model).__name__} has none that can "
-            "be judged: its scores are no probabilities, or too few rows have two members. Use criterion='error'."
-        )
-    criteria = (own, by_error) if by_probability is None else (own, by_error, by_probability)
-    return _chosen(estimates, (*criteria, *of_metric))
-
-
-def _chosen(estimates: Estimates, criteria: tuple[SizeRecommendation, ...]) -> Estimates:
-    return replace(estimates, criteria=criteria, recommendation=choose_recommendation(criteria))
+        return estimates
+    by_error = partial(_error_size, estimates, adapter.n_members, settings)
+    by_probability = partial(probability_size, adapter, sample, groups, estimates.agreement, settings)
+    return replace(estimates, sizes={**estimates.sizes, "error": cache(by_error), "probability": cache(by_probability)})
 
 
 def choose_recommendation(criteria: Iterable[SizeRecommendation]) -> SizeRecommendation:
@@ -300,9 +293,18 @@ def choose_recommendation(criteria: Iterable[SizeRecommendation]) -> SizeRecomme
     )
 
 
-def _error_size(
-    estimates: Estimates, n_members: int, agreement: float | None, settings: ResolvedOptions
-) -> SizeRecommendation:
+def recommended_size(estimates: Estimates, adapter: EnsembleAdapter, settings: ResolvedOptions) -> SizeRecommendation:
+    """Return the largest of the sizes that were asked for."""
+    found = estimates.sizes_by(settings.respects)
+    if not found:
+        raise InputError(
+            f"criterion='probability' needs probabilities, and this {type(adapter.model).__name__} has none that can "
+            "be judged: its scores are no probabilities, or too few rows have two members. Use criterion='error'."
+        )
+    return choose_recommendation(found)
+
+
+def _error_size(estimates: Estimates, n_members: int, settings: ResolvedOptions) -> SizeRecommendation:
     """Return the size by the error, and so by the accuracy."""
     law = estimates.error_draws
     assert law is not None
@@ -310,18 +312,19 @@ def _error_size(
     material = max(MATERIAL_ERROR, MATERIAL_ERRORS * estimates.error_sd)
     goal = Goal("error", "error", _tolerance(limit, RELATIVE_ERROR, material, settings), limit)
     parts = estimates.bias_variance
-    return recommend(law, goal, agreement, n_members, settings, loss=parts.ensemble_error - parts.asymptotic_error)
+    return recommend(
+        law, goal, estimates.agreement, n_members, settings, loss=parts.ensemble_error - parts.asymptotic_error
+    )
 
 
 def rare_label_notes(
-    found: SizeRecommendation, criteria: Sequence[SizeRecommendation], labels: Sequence[LabelBasis]
+    found: SizeRecommendation, estimates: Estimates, labels: Sequence[LabelBasis]
 ) -> tuple[Finding, ...]:
     """Return a note where the wanted agreement hardly depends on the rarest label."""
     rarest = rarest_label(labels)
     if found.criterion != "agreement" or rarest is None or rarest.share >= RARE * found.tolerance:
         return ()
-    has_better = any(other.criterion == "probability" for other in criteria)
-    advice = " Use criterion='probability'." if has_better else ""
+    advice = " Use criterion='probability'." if estimates.sizes_by(["probability"]) else ""
     sentence = (
         f"Only {100 * rarest.share:.2g} % of the rows have label {rarest.label!r}, so an agreement of labels of "
         f"{100 * (1.0 - found.tolerance):.4g} % hardly depends on it: the recommended size may be far too small for "
@@ -417,15 +420,11 @@ def resize_by_distinct_rows(
         f"among {cell.size}."
     )
     found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
-    by_name = {found.criterion: _with_note(found, note) for found in found_sizes}
-    criteria = tuple(
-        replace(by_name.get(found.criterion, found), agreement=by_agreement.agreement) for found in estimates.criteria
-    )
-    advice = choose_recommendation(criteria)
+    changed: dict[str, SizeRecommendation] = {found.criterion: _with_note(found, note) for found in found_sizes}
     findings = estimates.findings
-    if advice.criterion == "agreement" and advice.interval[1] is None:
-        findings = (*findings, _doubt_about_distinct_rows(advice, n_distinct))
-    return replace(estimates, recommendation=advice, criteria=criteria, findings=findings)
+    if "agreement" in settings.respects and by_agreement.interval[1] is None:
+        findings = (*findings, _doubt_about_distinct_rows(by_agreement, n_distinct))
+    return replace(_with_agreement(estimates, changed, by_agreement.agreement), findings=findings)
 
 
 def _used(evidence: Evidence) -> NDArray[np.bool_]:
@@ -442,12 +441,20 @@ def _resized_by_alike_rows(
         return estimates
     by_agreement = agreement_size(kinds, adapter.n_members, settings)
     note = f"The size rests on the members' outputs for {counted(kinds.share.size, 'kind')} of rows."
-    by_agreement = _with_note(by_agreement, note)
-    criteria = tuple(
-        replace(by_agreement if found.criterion == "agreement" else found, agreement=by_agreement.agreement)
-        for found in estimates.criteria
-    )
-    return replace(estimates, recommendation=choose_recommendation(criteria), criteria=criteria)
+    changed = {"agreement": _with_note(by_agreement, note)}
+    return _with_agreement(estimates, changed, by_agreement.agreement)
+
+
+def _with_agreement(
+    estimates: Estimates, changed: Mapping[str, SizeRecommendation], agreement: float | None
+) -> Estimates:
+    """Return the estimates with other sizes by some criteria, and another agreement in all of them."""
+
+    def size_by(criterion: str) -> SizeRecommendation | None:
+        found = changed[criterion] if criterion in changed else estimates.sizes[criterion]()
+        return None if found is None else replace(found, agreement=agreement)
+
+    return replace(estimates, agreement=agreement, sizes={name: partial(size_by, name) for name in estimates.sizes})
 
 
 def law_of_alike_rows(sample: Sample, n_effective: float, settings: ResolvedOptions) -> CellVotes | None:

@@ -37,7 +37,7 @@ from ens_plugin.core.agreement import gather_cells, has_few_cells
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, member_labels, strongest_rival
 from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, with_article
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, previous_odd_size, with_article
 from ens_plugin.errors import (
     DataMismatchError,
     EnsPluginError,
@@ -46,7 +46,7 @@ from ens_plugin.errors import (
     ends_at_caller,
 )
 from ens_plugin.findings import Finding, coded, finding
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, SizeRecommendation, brief, with_findings
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, SizeRecommendation, brief, changed, with_findings
 from ens_plugin.report.text import (
     level_text,
     noun_of,
@@ -479,8 +479,8 @@ def with_agreement(report: EnsembleReport, found: Agreement) -> EnsembleReport:
     )
     basis = replace(report.basis, n_unlabelled=found.n_rows)
     chosen = choose_recommendation(criteria)
-    changed = replace(report, criteria=criteria, recommendation=chosen, basis=basis)
-    return with_findings(changed, (*_other_agreement(own, found), *_of_other_rows(found.findings)))
+    with_others = changed(report, criteria=criteria, recommendation=chosen, basis=basis)
+    return with_findings(with_others, (*_other_agreement(own, found), *_of_other_rows(found.findings)))
 
 
 def _other_agreement(own: SizeRecommendation, found: Agreement) -> tuple[Finding, ...]:
@@ -676,8 +676,8 @@ def _law_of_draws(adapter: EnsembleAdapter, evidence: Evidence, settings: Resolv
     # The agreement rests on the drawn rows alone, which no sum over all rows corrects.
     weight = np.full(sample.rows.size, min(evidence.weight.n_effective / sample.rows.size, 1.0))
     draws = draw_labels(sample, weight, subset_rates(sample.block), has_scores=adapter.output_kind == "scores")
-    sizes = curve_sizes(settings.max_size, adapter.n_members)
     ties_to = largest_tied(draws.n_labels, has_votes=are_votes(sample.block))
+    sizes = curve_sizes(settings.max_size, float(previous_odd_size(adapter.n_members, ties_to)))
     return agreement_law(draws, sizes, settings.random_state, ties_to)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
@@ -722,12 +722,28 @@ class ReportContent:
     created: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     basis: EstimateBasis = field(default_factory=EstimateBasis)
-    criteria: tuple[SizeRecommendation, ...] = ()
-    label_errors: tuple[LabelErrors, ...] = ()
+    criteria: tuple[SizeRecommendation, ...] = field(default_factory=tuple)
+    label_errors: tuple[LabelErrors, ...] = field(default_factory=tuple)
     outputs: Mapping[str, ReportContent] = field(default_factory=dict)
     proof: ModelProof | None = None
-    judged_rows: JudgedRows | None = None
+    judged_rows: JudgedRows | None = field(default_factory=lambda: None)
     costs: Costs | None = None
+
+    # Types are checked by the fields.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a part that is computed now, because it is read for the first time (:class:`Later`)."""
+            later = vars(self).get(LATER, {})
+            if name not in later:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            found = vars(self)[name] = later[name]()
+            # What it was computed from is not needed any more.
+            del later[name]
+            return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -905,6 +921,30 @@ def _known(values: Mapping[str, float | None]) -> dict[str, float]:
 ReportKind = TypeVar("ReportKind", bound=ReportContent)
 
 
+class Later(NamedTuple):
+    """A part of a report that is computed when it is first read, written or pickled."""
+
+    compute: Callable[[], Any]
+
+
+# Where a report keeps the functions that compute its other parts.
+LATER = "_later"
+
+
+def changed(report: ReportKind, **parts: Any) -> ReportKind:
+    """Return a report with other parts, and without computing those that are still to be computed.
+
+    A part that is given as :class:`Later` is computed when it is read; its field has a factory for its default, as a
+    default itself would be found in its place.
+    """
+    new = object.__new__(type(report))
+    later = {name: compute for name, compute in vars(report).get(LATER, {}).items() if name not in parts}
+    known = {name: value for name, value in (vars(report) | parts).items() if not isinstance(value, Later)}
+    later |= {name: value.compute for name, value in parts.items() if isinstance(value, Later)}
+    vars(new).update(known | {LATER: later})
+    return new
+
+
 def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind:
     """Return a report, and those of its outputs, with further findings after its own."""
     further = tuple(findings)
@@ -912,7 +952,7 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
         return report
     outputs = {name: with_findings(part, further) for name, part in report.outputs.items()}
     basis = replace(report.basis, findings=(*report.findings, *further))
-    return replace(report, basis=basis, outputs=outputs)
+    return changed(report, basis=basis, outputs=outputs)
 
 
 ZERO_ONE = "0-1 error"
@@ -1179,6 +1219,9 @@ class EnsembleReport(ReportContent):
     Notes
     -----
     Serialise with :meth:`to_json`, read back with :meth:`from_json`; the round trip is exact.
+
+    `algorithmic_sd`, `criteria`, `label_errors` and `judged_rows` are computed when they are first read, printed,
+    written or pickled, to the same values.  Until then the report keeps what the members predicted.
 
     Examples
     --------

@@ -75,7 +75,8 @@ def test_curve_is_the_true_error(hard: tuple[Estimates, FloatArray]) -> None:
 
 def test_recommended_size_is_that_of_the_true_probabilities(hard: tuple[Estimates, FloatArray]) -> None:
     estimates, p = hard
-    advice = estimates.recommendation
+    advice = estimates.sizes["agreement"]()
+    assert advice is not None
     truth = recommended_size(p, confidence=0.95)
     assert advice.size is not None
     assert truth is not None
@@ -197,7 +198,8 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     curve = estimates.error_curve
     np.testing.assert_allclose(curve.error, limit + variance / curve.sizes, rtol=0.03)
     truth = int(np.ceil(variance / (0.05 * limit)))
-    advice = estimates.recommendation
+    advice = estimates.sizes["error"]()
+    assert advice is not None
     assert advice.tolerance == pytest.approx(0.05 * limit, rel=0.06)
     assert advice.size is not None
     assert advice.interval[1] is not None
@@ -209,7 +211,8 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
 def test_a_smaller_share_of_other_labels_takes_more_members() -> None:
     outputs, _ = votes(30, 400, 6)
     target = np.zeros(400, dtype=np.int64)
-    sizes = [classify(outputs, target, 2, agreement_tolerance=t).recommendation.size for t in (0.2, 0.1, 0.05)]
+    found = [classify(outputs, target, 2, agreement_tolerance=t).sizes["agreement"]() for t in (0.2, 0.1, 0.05)]
+    sizes = [advice.size for advice in found if advice is not None]
     assert None not in sizes
     assert sizes == sorted(sizes)  # type: ignore[type-var]
     assert len(set(sizes)) == 3
