@@ -49,6 +49,7 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.metrics.by_name
 	$(BIN)/python -m benchmarks.metrics.log_loss
+	$(BIN)/python -m benchmarks.metrics.smooth_log_loss
 	$(BIN)/python -m benchmarks.metrics.truth_noise
 	$(BIN)/python -m benchmarks.metrics.cost
 	$(BIN)/python -m benchmarks.cost.speed

@@ -21,6 +21,8 @@ from ens_plugin.report.result import ModelProof
 # Rows on which the members disagree most tell two seeds apart. As many others, drawn at random, tell a wrapper that
 # changes what the members agree on.
 DISPUTED_ROWS = OTHER_ROWS = 32
+# Outputs of members among which those are searched: of 100 members with two labels those of 2000 rows.
+SEARCHED_OUTPUTS = 400_000
 # Predictions are written with so many digits: threads add members in any order, which changes the last ones.
 DIGITS = 9
 # A stored copy predicts the same to its library's rounding: this share of the spread over the rows, or the digits.
@@ -34,7 +36,7 @@ def proof_positions(sample: Sample) -> IntArray:
 
 def _chosen(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> IntArray:
     """Return the rows on which the members that count disagree most, and others."""
-    n_searched = min(max(CELLS_AT_ONCE // max(outputs[:, 0].size, 1), DISPUTED_ROWS), outputs.shape[1])
+    n_searched = min(max(SEARCHED_OUTPUTS // max(outputs[:, 0].size, 1), DISPUTED_ROWS), outputs.shape[1])
     searched = spread_rows(outputs.shape[1], n_searched)
     spread = _spread(outputs[:, searched], counted[:, searched])
     disputed = np.argsort(-spread, kind="stable")[:DISPUTED_ROWS]

@@ -20,6 +20,7 @@ NEED_BOOSTERS = {
     "cost.walker",
     "hard_data.scores",
     "learners.pruning",
+    "metrics.smooth_log_loss",
 }
 needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
 
@@ -60,6 +61,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "hard_data.metrics",
         "metrics.by_name",
         "metrics.log_loss",
+        "metrics.smooth_log_loss",
         "metrics.cost",
         "metrics.gate",
         "metrics.truth_noise",
