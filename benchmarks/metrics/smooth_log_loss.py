@@ -133,7 +133,7 @@ def outcomes(kind: str, n_labels: int, seed: int, pool_size: int, sizes: tuple[i
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    report = ens_plugin.analyze(model, *rows, data=data, metric="neg_log_loss", n_jobs=1)  # type: ignore[arg-type]
+                    report = ens_plugin.analyze(model, *rows, data=data, metric="neg_log_loss", n_jobs=1)
             except EnsPluginError:
                 continue
             low, high = report.error_curve.asymptote_interval
