@@ -444,7 +444,7 @@ def _exponent(
     ]
     apart = observed[rows] - errors[0]
     difference = float(share @ apart)
-    noise = share**2 @ (apart - difference) ** 2
+    noise = float(share**2 @ (apart - difference) ** 2)
     slope = float(share @ (errors[1] - errors[0])) / EXPONENT_STEP
     precision = EXPONENT_SD**-2 + slope**2 / max(noise, TINY)
     step = slope * difference / max(noise, TINY) / precision
