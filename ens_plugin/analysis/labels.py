@@ -129,12 +129,16 @@ class LabelEstimates:
         factor = self.factor + (self.first_factor - self.factor) / self.sizes
         return np.asarray(np.clip((self.draws.mean(self.errors) + self.anchor.at(self.sizes)) * factor, 0.0, 1.0))
 
+    @property
+    def missed(self) -> float:
+        """Return by how much the model misses the error of the largest subsets, and may miss that of larger ones."""
+        return self.anchor.mismatch if self.draws.missed is None else self.draws.missed
+
     @cached_property
     def sd(self) -> FloatArray:
         """Return the standard deviation of the error at each of the sizes, over samples of the rows."""
         correction = MODEL_ERROR * float((self.observed - self.draws.mean(self.errors[-1:]))[0])
-        # What the model misses of the largest subsets tells what it may miss beyond.
-        of_model = math.hypot(correction, self.anchor.mismatch, self.draws.limit_sd) * self.share_of_model
+        of_model = math.hypot(correction, self.missed, self.draws.limit_sd) * self.share_of_model
         of_rows = np.hypot(self.draws.sd(self.errors), of_model)
         return np.asarray(np.hypot(of_rows, self._member_sd) if self.has_scores else of_rows)
 
@@ -497,7 +501,7 @@ def _curve(found: LabelEstimates, settings: ResolvedOptions, weight: RowWeight) 
         estimator="deconvolved",
         metric="0-1 error",
         interval_level=settings.interval_level,
-        check=found.anchor.mismatch,
+        check=found.missed,
         ties_to=found.ties_to,
         even_shift=shift,
     )

@@ -174,6 +174,9 @@ class LabelDraws:
     n_labels : int
     limit_sd : float
         Standard deviation of the infinite ensemble's error that the division of wrong outputs among labels leaves.
+    missed : float or None
+        By how much the error of the largest subsets of the members differs from that of as many drawn votes, where
+        these tell it better than :meth:`errors`, which takes the strongest rivals and normal margins only.
     """
 
     target: IntArray
@@ -185,6 +188,7 @@ class LabelDraws:
     cells: IntArray
     n_labels: int
     limit_sd: float = 0.0
+    missed: float | None = None
 
     @cached_property
     def share(self) -> FloatArray:

@@ -2,9 +2,9 @@ r"""One model of a row's labels: what infinitely many members would predict for 
 
 Of infinitely many members, a share :math:`1 - w` predicts a row's true label and shares :math:`w d_j` the others.
 Given the true label, w has a smooth density on (0, 1), near that of all labels together.  The division d among the
-other labels is a mixture of Dirichlet distributions around the rows of the confusion matrix, part of whose mass is on
-one main rival; the mixture depends on w, because near the border wrong votes are for one rival, and far from it for
-many.  Both are fitted to the outputs by empirical Bayes, and draws of the shares given these outputs answer every
+other labels is a mixture of Dirichlet distributions around the division on other rows of the label, part of whose mass
+is on one main rival; the mixture depends on w, because near the border wrong votes are for one rival, and far from it
+for many.  Both are fitted to the outputs by empirical Bayes, and draws of the shares given these outputs answer every
 question about labels, at any size: each answer is a mean over rows and draws (``docs/methods/label-shares.md``).  With
 two labels d is 1, and only w is drawn.
 """
@@ -43,15 +43,15 @@ from ens_plugin.core.row_model import (
     rougher_density,
 )
 from ens_plugin.core.sample import Sample, SubsetRates
-from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, sum_squares_over_members, value_sums
+from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, value_sums
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 from ens_plugin.core.votes import group_counts
 
 __all__ = ["LabelRecord", "LabelShares", "draw_shares", "fit_label_shares", "record_labels"]
 
 # Parts of the mass on one main rival, and masses in votes, of the Dirichlet distributions that are mixed.
-PARTS = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
-MASSES = np.exp(np.array([0.0, 1.2, 2.4, 3.6]))
+PARTS = np.array([0.0, 0.1, 0.25, 0.5, 0.8])
+MASSES = np.exp(np.array([0.0, 1.2, 2.4, 3.6, 4.8]))
 # Bins of w, by cells of the grid, with mixtures of their own; each is near the mixture of all by so many rows.
 EDGES = np.array([0, 140, 200, 260, 320, 350, 375, N_CELLS])
 MIXTURE_ROWS = 5.0
@@ -60,12 +60,12 @@ EM_STEPS = 60
 FEWEST_WRONG_VOTES = 2.0
 # Votes added to each row of the confusion matrix as all wrong votes are divided, and to each of its entries.
 PRIOR_VOTES, LEAST_VOTES = 0.5, 1e-3
-# Labels of a row that are told apart: the true one and those with most votes; votes for the others count together.
+# Rivals of a draw that are told apart, those with the largest shares.
 MOST_RIVALS = 12
 # Rivals whose shares an ensemble's label is decided by.
 LEADING = 3
 # Prior standard deviation of the power of the divisions, and the step that its effect is seen by.
-EXPONENT_SD, EXPONENT_STEP = 0.1, -0.1
+EXPONENT_SD, EXPONENT_STEP = 0.05, -0.1
 LEAST_MASS = 1e-12
 LEAST_SHARE = np.float32(1e-30)
 TINY = 1e-300
@@ -85,17 +85,15 @@ class LabelRecord(NamedTuple):
     target : ndarray of int, shape (n_rows,)
     weight : ndarray, shape (n_rows,)
         Weights that sum to the number of independent rows.
-    of_shares, of_margins : float
-        How many votes one member's probabilities are worth: as evidence of a row's shares, and where the label of a
-        mean of some members is decided, which the margin of the two leading labels does.  1 for votes.
+    votes_per_member : float
+        How many votes one member's probabilities are worth, by the margin of the two leading labels; 1 for votes.
     """
 
     support: FloatArray
     trials: FloatArray
     target: IntArray
     weight: FloatArray
-    of_shares: float = 1.0
-    of_margins: float = 1.0
+    votes_per_member: float = 1.0
 
 
 def record_labels(sample: Sample, weight: FloatArray) -> LabelRecord:
@@ -104,53 +102,22 @@ def record_labels(sample: Sample, weight: FloatArray) -> LabelRecord:
     target = np.asarray(block.target, dtype=np.int64)
     if block.is_vote or bool(np.all((block.outputs == 0) | (block.outputs == 1))):
         return LabelRecord(block.support, block.trials, target, weight)
-    return LabelRecord(block.support, block.trials, target, weight, *_votes_of_probabilities(block, weight))
+    return LabelRecord(block.support, block.trials, target, weight, _votes_of_probabilities(block, weight))
 
 
-def _votes_of_probabilities(block: RowBlock, weight: FloatArray) -> tuple[float, float]:
-    """Return how many votes one member is worth: as evidence of the shares, and of the leading margin."""
+def _votes_of_probabilities(block: RowBlock, weight: FloatArray) -> float:
+    """Return how many votes one member is worth: where labels are decided, by the two leading ones."""
     support, trials = block.support, block.trials
-    share, n = support / trials[:, None], trials[:, None]
-    squares = sum_squares_over_members(block.outputs, block.counted)
+    share = support / trials[:, None]
     lead = np.argmax(support, axis=1)
     rival = strongest_rival(support, lead)
     rows = np.arange(lead.size)
     margin = share[rows, lead] - share[rows, rival]
-    within = np.maximum(squares - n * share**2, 0.0) / (n - 1.0)
     leading = RowBlock(block.outputs, block.counted, lead, block.n_labels)
-    of_margin = value_sums(RowBlock(member_margins(leading, rival), block.counted, lead, 0))[2] / (trials - 1.0)
-    close = is_close(margin)
-
-    def worth(as_votes: FloatArray, observed: FloatArray) -> float:
-        sums = np.stack([as_votes, observed]) * (trials * weight)
-        return effective_votes(sums.sum(axis=1).tolist(), sums[:, close].sum(axis=1).tolist())
-
-    as_margins = share[rows, lead] + share[rows, rival] - margin**2 + of_margin / trials
-    return worth((share * (1.0 - share) + within / n).sum(axis=1), within.sum(axis=1)), worth(as_margins, of_margin)
-
-
-@dataclass(frozen=True, eq=False)
-class Rivals:
-    """The labels other than the true one that a row may get, with its votes for each.
-
-    Labels and votes have shape (n_rows, n_rivals), the labels with most votes first; where there are more labels than
-    that, the last votes are those for all others together, whose label is -1.  `prior` has the shares that the
-    confusion matrix gives them, and `beside` those beside a main rival: most of the confusion is that of main rivals,
-    so that its root is taken.
-    """
-
-    labels: IntArray
-    votes: FloatArray
-    prior: FloatArray
-    beside: FloatArray
-
-    def base(self, part: float) -> FloatArray:
-        """Return the mean division of what is not for the main rival, which has so large a part."""
-        return (1.0 - part) * (self.beside if part > 0.0 else self.prior)
-
-    def take(self, rows: AnyIntArray) -> Rivals:
-        """Return the rivals of some of the rows."""
-        return Rivals(self.labels[rows], self.votes[rows], self.prior[rows], self.beside[rows])
+    observed = value_sums(RowBlock(member_margins(leading, rival), block.counted, lead, 0))[2] / (trials - 1.0)
+    as_votes = share[rows, lead] + share[rows, rival] - margin**2 + observed / trials
+    sums, close = np.stack([as_votes, observed]) * (trials * weight), is_close(margin)
+    return effective_votes(sums.sum(axis=1).tolist(), sums[:, close].sum(axis=1).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +133,10 @@ class LabelShares:
         Which of the densities is that of the row.
     posterior : ndarray, shape (n_rows, 400)
         Distribution of w on the grid.
-    rivals : Rivals
+    wrong_votes : ndarray, shape (n_rows, n_labels)
+        Votes for the labels other than the true one.
+    usual : ndarray, shape (n_rows, n_labels)
+        How the wrong votes on the other rows of the same label are divided; rows sum to 1.
     by_law : ndarray, shape (n_rows, n_laws)
         Likelihood of a row's wrong votes under each law of the division, its largest 1.
     mixing : ndarray, shape (n_bins, n_laws)
@@ -177,19 +147,21 @@ class LabelShares:
     densities: LabelDensities
     kind: IntArray
     posterior: FloatArray
-    rivals: Rivals
+    wrong_votes: FloatArray
+    usual: FloatArray
     by_law: FloatArray
     mixing: FloatArray
 
     def take(self, rows: AnyIntArray) -> LabelShares:
         """Return the shares of some of the rows."""
-        support, trials, target, weight, *votes = self.record
+        support, trials, target, weight, votes = self.record
         return replace(
             self,
-            record=LabelRecord(support[rows], trials[rows], target[rows], weight[rows], *votes),
+            record=LabelRecord(support[rows], trials[rows], target[rows], weight[rows], votes),
             kind=self.kind[rows],
             posterior=self.posterior[rows],
-            rivals=self.rivals.take(rows),
+            wrong_votes=self.wrong_votes[rows],
+            usual=self.usual[rows],
             by_law=self.by_law[rows],
         )
 
@@ -201,60 +173,38 @@ def fit_label_shares(record: LabelRecord) -> LabelShares:
     wrong_support = record.support.copy()
     wrong_support[np.arange(target.size), target] = 0.0
     wrong = np.clip(record.trials - record.support[np.arange(target.size), target], 0.0, record.trials)
-    k, n, counts, group = group_counts(wrong, record.trials, weight, votes_per_member=record.of_shares)
+    k, n, counts, group = group_counts(wrong, record.trials, weight, votes_per_member=record.votes_per_member)
     likelihood = np.asarray(binomial_likelihood(k, n))
     overall = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
-    if record.of_shares == 1.0:
+    if record.votes_per_member == 1.0:
         # Many votes on few kinds of rows show gaps that a smooth density would fill.
         overall = rougher_density(overall)
     each = LabelledRows(group, target, weight, record.trials)
     densities, kind = fit_by_label(RowGroups(likelihood, counts), overall, each, n_labels)
-    rivals = _rivals_of(wrong_support * record.of_shares, target, weight)
+    votes = wrong_support * record.votes_per_member
     one_law = np.ones((target.size, 1)), np.ones((EDGES.size - 1, 1))
     posterior = likelihood[group] * densities.weights[kind]
     posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), TINY)
-    whole = LabelShares(record, densities, kind, posterior, rivals, *one_law)
+    whole = LabelShares(record, densities, kind, posterior, votes, _usual(votes, target, weight), *one_law)
     return whole if n_labels == 2 else _with_divisions(whole)
 
 
-def _rivals_of(wrong: FloatArray, target: IntArray, weight: FloatArray) -> Rivals:
-    """Return the rivals of each row, from its votes for wrong labels, shape (n_rows, n_labels)."""
-    confusion = _confusion(wrong, target, weight)
-    even = np.sqrt(confusion)
-    prior, beside = confusion[target], (even / even.sum(axis=1, keepdims=True))[target]
-    n_labels = wrong.shape[1]
-    rows = np.arange(target.size)[:, None]
-    # Without votes, the labels that the true one is confused with most come first.
-    rank = wrong + prior
-    rank[rows[:, 0], target] = -1.0
-    if n_labels - 1 <= MOST_RIVALS:
-        labels = np.argsort(-rank, axis=1, kind="stable")[:, :-1]
-        return Rivals(labels, wrong[rows, labels], prior[rows, labels], beside[rows, labels])
-    labels = np.argpartition(-rank, MOST_RIVALS - 1, axis=1)[:, : MOST_RIVALS - 1]
+def _usual(wrong: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:
+    """Return how the wrong votes on the other rows of each row's label are divided, shape (n_rows, n_labels).
 
-    def with_others(shares: FloatArray, least: float) -> FloatArray:
-        own = shares[rows, labels]
-        return np.column_stack([own, np.maximum(shares.sum(axis=1) - own.sum(axis=1), least)])
-
-    return Rivals(
-        np.column_stack([labels, np.full(target.size, -1)]),
-        with_others(wrong, 0.0),
-        with_others(prior, LEAST_VOTES),
-        with_others(beside, LEAST_VOTES),
-    )
-
-
-def _confusion(wrong: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:
-    """Return how the wrong votes on the rows of each label are divided among the others; rows sum to 1."""
+    Its own votes would be no evidence of how far its division is from that of the others.
+    """
     n_labels = wrong.shape[1]
     votes = np.zeros((n_labels, n_labels))
     for label in np.unique(target):
         own = target == label
         votes[label] = weight[own] @ wrong[own]
     overall = votes.sum(axis=0)
-    votes += PRIOR_VOTES * overall / max(float(overall.sum()), TINY) + LEAST_VOTES
-    np.fill_diagonal(votes, 0.0)
-    return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+    # A weight stands for as many equal rows.
+    found = np.maximum(votes[target] - np.minimum(weight, 1.0)[:, None] * wrong, 0.0)
+    found += PRIOR_VOTES * overall / max(float(overall.sum()), TINY) + LEAST_VOTES
+    found[np.arange(target.size), target] = 0.0
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def _laws() -> list[tuple[float, float]]:
@@ -263,39 +213,38 @@ def _laws() -> list[tuple[float, float]]:
 
 def _with_divisions(whole: LabelShares) -> LabelShares:
     """Return the shares with the laws of the division fitted to the votes for wrong labels, in each bin of w."""
-    rivals, weight = whole.rivals, whole.record.weight
-    n_wrong = rivals.votes.sum(axis=1)
-    laws = _laws()
+    n_wrong = whole.wrong_votes.sum(axis=1)
     # Rows without a wrong vote tell nothing of the division.
-    by_law, told = np.ones((n_wrong.size, len(laws))), np.flatnonzero(n_wrong > 0)
+    by_law, told = np.ones((n_wrong.size, len(_laws()))), np.flatnonzero(n_wrong > 0)
     if told.size:
-        own = rivals.take(told)
-        logs = np.column_stack([_log_likelihood(own, part, mass) for part, mass in laws])
+        logs = _log_likelihoods(whole.wrong_votes[told], whole.usual[told])
         by_law[told] = np.exp(logs - logs.max(axis=1, keepdims=True))
-    mixing = _fit_mixing(by_law, _by_bin(whole.posterior), weight * (n_wrong >= FEWEST_WRONG_VOTES))
+    mixing = _fit_mixing(by_law, _by_bin(whole.posterior), whole.record.weight * (n_wrong >= FEWEST_WRONG_VOTES))
     return replace(whole, by_law=by_law, mixing=mixing)
 
 
-def _log_likelihood(rivals: Rivals, part: float, mass: float) -> FloatArray:
-    """Return the log-likelihood of each row's wrong votes under one law, up to a constant, shape (n_rows,)."""
-    base = np.maximum(mass * rivals.base(part), LEAST_MASS)
-    row, rival = np.nonzero(rivals.votes)
-    low, votes, n = base[row, rival], rivals.votes[row, rival], rivals.votes.sum(axis=1)
-    terms = gammaln(low + votes) - gammaln(low)
-    plain = gammaln(mass) - gammaln(mass + n) + np.bincount(row, terms, n.size)
-    if part == 0.0:
-        return np.asarray(plain)
-    gain = np.zeros_like(base)
-    gain[row, rival] = gammaln(low + mass * part + votes) - gammaln(low + mass * part) - terms
-    top = gain.max(axis=1, keepdims=True)
-    main = np.log(np.maximum((_main_prior(rivals) * np.exp(gain - top)).sum(axis=1), TINY))
-    return np.asarray(plain + top[:, 0] + main)
+def _log_likelihoods(wrong: FloatArray, usual: FloatArray) -> FloatArray:
+    """Return the log-likelihood of each row's wrong votes under each law, up to a constant, shape (n_rows, n_laws).
 
-
-def _main_prior(rivals: Rivals) -> FloatArray:
-    """Return the chance of each rival to be the main one, which is a single label."""
-    prior = np.where(rivals.labels >= 0, rivals.prior, 0.0)
-    return np.asarray(prior / prior.sum(axis=1, keepdims=True))
+    Each row has votes.
+    """
+    row, label = np.nonzero(wrong)
+    votes, share = wrong[row, label], usual[row, label]
+    n, first = np.bincount(row, votes), np.flatnonzero(np.diff(row, prepend=-1))
+    # A main rival may have no vote.
+    unseen = np.maximum(1.0 - np.bincount(row, share), 0.0)
+    found = []
+    for part, mass in _laws():
+        low = np.maximum(mass * (1.0 - part) * share, LEAST_MASS)
+        terms = gammaln(low + votes) - gammaln(low)
+        logs = gammaln(mass) - gammaln(mass + n) + np.bincount(row, terms)
+        if part > 0.0:
+            high = low + mass * part
+            gain = gammaln(high + votes) - gammaln(high) - terms
+            top = np.maximum.reduceat(gain, first)
+            logs += top + np.log(unseen * np.exp(-top) + np.bincount(row, share * np.exp(gain - top[row])))
+        found.append(logs)
+    return np.column_stack(found)
 
 
 def _by_bin(posterior: FloatArray) -> FloatArray:
@@ -403,58 +352,71 @@ class DrawnShares:
         return DrawnShares(self.shares[rows], self.votes_per_member)
 
 
-def draw_shares(fitted: LabelShares, rates: SubsetRates | None = None) -> LabelDraws:
+def draw_shares(fitted: LabelShares, rates: SubsetRates) -> LabelDraws:
     """Draw the label shares of every row from their distribution given its outputs.
 
-    With the errors of subsets of the members, the divisions are such that as large ensembles have the same error.
+    The divisions are such that as large ensembles as the subsets of the members have the same error.
     """
     record = fitted.record
     right = record.support[np.arange(record.target.size), record.target] / record.trials
     order = value_order(record.target, right, record.trials, record.weight, *record.support.T)
-    known = None if rates is None else rates.take(order)
-    return _drawn_in_order(fitted.take(order), known).take(np.argsort(order))
+    return _drawn_in_order(fitted.take(order), rates.take(order)).take(np.argsort(order))
 
 
-def _drawn_in_order(fitted: LabelShares, rates: SubsetRates | None) -> LabelDraws:
+def _drawn_in_order(fitted: LabelShares, rates: SubsetRates) -> LabelDraws:
     record, n_rows = fitted.record, fitted.record.target.size
     n_draws = draws_of(n_rows)
     rng = np.random.default_rng(SEED_OF_DRAWS)
     levels = spread_levels(rng, n_rows, n_draws)
-    division, laws = _draw_divisions(fitted, rng, n_draws)
+    division, labels, laws = _draw_divisions(fitted, rng, n_draws)
     cells, wrong = _draw_wrong(fitted, levels, laws, rng)
-    limit_sd = 0.0
-    if rates is not None and division.shape[2] > 1:
-        exponent, sd = _exponent(division, wrong, record, rates)
-        ends = [_powered(division, exponent + side * sd).max(axis=2) * wrong > 1.0 - wrong for side in (-1.0, 1.0)]
+    limit_sd, missed = 0.0, None
+    if division.shape[2] > 1:
+        exponent, sd, missed = _exponent(division, wrong, record, rates)
+        ends = [_powered(division, exponent + side * sd)[..., 0] * wrong > 1.0 - wrong for side in (-1.0, 1.0)]
         share = record.weight / record.weight.sum()
         limit_sd = abs(float(share @ (ends[1].mean(axis=1) - ends[0].mean(axis=1)))) / 2.0
         division = _powered(division, exponent)
-    order = np.argsort(-division, axis=2, kind="stable")[..., :LEADING]
-    labels = fitted.rivals.labels[np.arange(n_rows)[:, None, None], order]
-    others = np.take_along_axis(division, order, axis=2) * wrong[..., None]
+    others = division[..., :LEADING] * wrong[..., None]
     shares = np.concatenate([1.0 - wrong[..., None], others], axis=2, dtype=np.float32)
-    outputs = DrawnShares(shares, record.of_margins)
-    n_labels = record.support.shape[1]
-    densities, kind = fitted.densities, fitted.kind
-    return LabelDraws(record.target, record.weight, labels, outputs, densities, kind, cells, n_labels, limit_sd)
+    return LabelDraws(
+        record.target,
+        record.weight,
+        labels[..., :LEADING],
+        DrawnShares(shares, record.votes_per_member),
+        fitted.densities,
+        fitted.kind,
+        cells,
+        record.support.shape[1],
+        limit_sd,
+        missed,
+    )
 
 
-def _draw_divisions(fitted: LabelShares, rng: np.random.Generator, n_draws: int) -> tuple[FloatArray, IntArray]:
-    """Return how what is not for the true label is divided, shape (n_rows, n_draws, n_rivals), and by which law."""
-    rivals = fitted.rivals
-    n_rows, n_rivals = rivals.votes.shape
-    if n_rivals == 1:
-        return np.ones((n_rows, n_draws, 1)), np.zeros((n_rows, n_draws), dtype=np.int64)
+def _draw_divisions(
+    fitted: LabelShares, rng: np.random.Generator, n_draws: int
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return the largest shares of what is not for the true label, descending, their labels, and the laws drawn.
+
+    The first two have shape (n_rows, n_draws, n_rivals); other labels win for no row.
+    """
+    target = fitted.record.target
+    n_rows, n_labels = fitted.usual.shape
+    if n_labels == 2:
+        labels = np.broadcast_to(1 - target[:, None, None], (n_rows, n_draws, 1))
+        return np.ones(labels.shape), labels, np.zeros((n_rows, n_draws), dtype=np.int64)
     reached = np.cumsum(fitted.by_law * (_by_bin(fitted.posterior) @ fitted.mixing), axis=1)
     laws = _drawn(reached, rng.random((n_rows, n_draws)))
-    division = np.empty((n_rows, n_draws, n_rivals))
+    n_rivals = min(n_labels - 1, MOST_RIVALS)
+    division, labels = np.empty((n_rows, n_draws, n_rivals)), np.empty((n_rows, n_draws, n_rivals), dtype=np.int64)
     for index, (part, mass) in enumerate(_laws()):
         row, draw = np.nonzero(laws == index)
         if row.size:
-            division[row, draw] = _dirichlet(rivals.take(row), part, mass, rng)
-    # What is not told apart wins for no row.
-    division[np.broadcast_to((rivals.labels < 0)[:, None], division.shape)] = 0.0
-    return division, laws
+            shares = _dirichlet(fitted.wrong_votes[row], fitted.usual[row], part, mass, rng)
+            shares[np.arange(row.size), target[row]] = -1.0
+            order = np.argsort(-shares, axis=1, kind="stable")[:, :n_rivals]
+            division[row, draw], labels[row, draw] = np.take_along_axis(shares, order, axis=1), order
+    return division, labels, laws
 
 
 def _powered(division: FloatArray, exponent: float) -> FloatArray:
@@ -464,25 +426,29 @@ def _powered(division: FloatArray, exponent: float) -> FloatArray:
     return found
 
 
-def _exponent(division: FloatArray, wrong: FloatArray, record: LabelRecord, rates: SubsetRates) -> tuple[float, float]:
+def _exponent(
+    division: FloatArray, wrong: FloatArray, record: LabelRecord, rates: SubsetRates
+) -> tuple[float, float, float]:
     """Return the power of the divisions with which ensembles as large as the largest subsets are wrong as often.
 
     The laws of the division know two numbers of it, its part on one rival and its mass; what decides is its largest
-    share.  The exponent is near 1 as far as the subsets' errors are noise; the second number is its standard deviation.
+    share.  The exponent is near 1 as far as the subsets' errors are noise.  The second number is its standard
+    deviation, and the third by how much the subsets' error still differs.
     """
     size, observed = float(rates.sizes[-1]), rates.wrong[-1]
     rows = np.flatnonzero(~np.isnan(observed))
     share = record.weight[rows] / record.weight[rows].sum()
     errors = [
-        _simulated_error(_powered(division[rows], exponent), wrong[rows], size * record.of_margins)
+        _simulated_error(_powered(division[rows], exponent), wrong[rows], size * record.votes_per_member)
         for exponent in (1.0, 1.0 + EXPONENT_STEP)
     ]
     apart = observed[rows] - errors[0]
     difference = float(share @ apart)
-    noise = share**2 @ (apart - difference) ** 2
+    noise = float(share**2 @ (apart - difference) ** 2)
     slope = float(share @ (errors[1] - errors[0])) / EXPONENT_STEP
     precision = EXPONENT_SD**-2 + slope**2 / max(noise, TINY)
-    return 1.0 + slope * difference / max(noise, TINY) / precision, precision**-0.5
+    step = slope * difference / max(noise, TINY) / precision
+    return 1.0 + step, precision**-0.5, abs(difference - slope * step)
 
 
 def _simulated_error(division: FloatArray, wrong: FloatArray, n_votes: float) -> FloatArray:
@@ -493,15 +459,17 @@ def _simulated_error(division: FloatArray, wrong: FloatArray, n_votes: float) ->
     return np.asarray(1.0 - (tied[..., 0] / tied.sum(axis=2)).mean(axis=1))
 
 
-def _dirichlet(rivals: Rivals, part: float, mass: float, rng: np.random.Generator) -> FloatArray:
-    """Return a draw of each row's division under one law, given its votes, shape (n_rows, n_rivals)."""
-    base = np.maximum(mass * rivals.base(part), LEAST_MASS)
-    shape = base + rivals.votes
+def _dirichlet(wrong: FloatArray, usual: FloatArray, part: float, mass: float, rng: np.random.Generator) -> FloatArray:
+    """Return a draw of each row's division under one law, given its votes, shape (n_rows, n_labels)."""
+    base = np.maximum(mass * (1.0 - part) * usual, LEAST_MASS)
+    shape = base + wrong
     if part > 0.0:
-        high = base + mass * part
-        # How much more likely the votes are if each rival in turn is the main one.
-        gain = gammaln(high + rivals.votes) - gammaln(high) - gammaln(shape) + gammaln(base)
-        chance = np.cumsum(np.exp(gain - gain.max(axis=1, keepdims=True)) * _main_prior(rivals), axis=1)
+        # How much more likely the votes are if each label in turn is the main rival.
+        gain, seen = np.zeros_like(base), np.nonzero(wrong)
+        low, votes = base[seen], wrong[seen]
+        high = low + mass * part
+        gain[seen] = gammaln(high + votes) - gammaln(high) - gammaln(low + votes) + gammaln(low)
+        chance = np.cumsum(np.exp(gain - gain.max(axis=1, keepdims=True)) * usual, axis=1)
         main = _drawn(chance, rng.random((chance.shape[0], 1)))[:, 0]
         shape[np.arange(main.size), main] += mass * part
     drawn = rng.standard_gamma(shape)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from ens_plugin.core.label_draws import (
     SEED_OF_DRAWS,
     SQRT_TWO_PI,
     Draws,
+    LabelDensities,
     LabelDraws,
     LabelledRows,
     draw_cells,
@@ -223,11 +224,11 @@ def draw_margins(
     rows = _Rows(trials[order], target[order], weight[order], n_labels, np.random.default_rng(SEED_OF_DRAWS))
     n_draws = -(-draws_of(target.size) // len(known))
     parts = [rows.draw(each, n_draws) for each in known]
-    margins, spread, cells = (np.hstack([part[name] for part in parts]) for name in ("margins", "spread", "cells"))
+    margins, spread, cells = (np.hstack(each) for each in zip(*(part[:3] for part in parts), strict=True))
     scores, rivals = [np.zeros_like(margins), -margins], [known[0].rival]
     if second is not None:
         other = second.take(order)
-        scores.append(-rows.draw(other, cells.shape[1])["margins"])
+        scores.append(-rows.draw(other, cells.shape[1]).margins)
         rivals.append(other.rival)
     stacked = np.stack(scores, axis=2)
     labels = np.broadcast_to(np.stack(rivals, axis=1)[:, None], (*cells.shape, len(rivals)))
@@ -235,9 +236,19 @@ def draw_margins(
     stacked[..., 1:] = np.take_along_axis(stacked, ranked, axis=2)
     labels = np.take_along_axis(labels, ranked - 1, axis=2)
     outputs = DrawnScores(stacked.astype(np.float32), spread.astype(np.float32))
-    densities, kind = parts[0]["densities"], parts[0]["kind"]
+    densities, kind = parts[0].densities, parts[0].kind
     drawn = LabelDraws(rows.target, rows.weight, labels, outputs, densities, kind, cells, n_labels)
     return drawn.take(np.argsort(order))
+
+
+class _DrawnMargins(NamedTuple):
+    """Mean margins over one rival, their spreads and cells, shape (n_rows, n_draws), and the rows' densities."""
+
+    margins: FloatArray
+    spread: FloatArray
+    cells: IntArray
+    densities: LabelDensities
+    kind: IntArray
 
 
 class _Rows(NamedTuple):
@@ -247,8 +258,8 @@ class _Rows(NamedTuple):
     n_labels: int
     rng: np.random.Generator
 
-    def draw(self, known: RivalMargins, n_draws: int) -> dict[str, Any]:
-        """Return draws of the mean margins over one rival, their spreads and cells, and the labels' densities."""
+    def draw(self, known: RivalMargins, n_draws: int) -> _DrawnMargins:
+        """Return draws of the mean margins over one rival."""
         model = fit_margins(known.mean, known.sd, self.trials, self.weight)
         groups = RowGroups(model.likelihood, model.counts)
         each = LabelledRows(model.group, self.target, self.weight, self.trials)
@@ -258,7 +269,7 @@ class _Rows(NamedTuple):
         step = model.distance[1] - model.distance[0]
         places = model.distance[cells] + step * (self.rng.random(cells.shape) - 0.5)
         margins = np.interp(places, model.distance, model.support)
-        return {"margins": margins, "spread": model.spread[cells], "cells": cells, "densities": densities, "kind": kind}
+        return _DrawnMargins(margins, model.spread[cells], cells, densities, kind)
 
 
 def _spread_function(

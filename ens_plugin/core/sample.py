@@ -499,8 +499,6 @@ class SubsetRates:
     Attributes
     ----------
     sizes : ndarray of int, shape (n_sizes,)
-    members : ndarray of int, shape (n_rows,)
-        Number of members of each row that its subsets are drawn from.
     wrong : ndarray, shape (n_sizes, n_rows)
         Share of subsets whose label is wrong; NaN where a row has fewer members than the size.
     noise : ndarray, shape (n_sizes, n_rows)
@@ -508,13 +506,12 @@ class SubsetRates:
     """
 
     sizes: IntArray
-    members: IntArray
     wrong: FloatArray
     noise: FloatArray
 
     def take(self, rows: AnyIntArray) -> SubsetRates:
         """Return the shares of some of the rows."""
-        return SubsetRates(self.sizes, self.members[rows], self.wrong[:, rows], self.noise[:, rows])
+        return SubsetRates(self.sizes, self.wrong[:, rows], self.noise[:, rows])
 
 
 def rates_of_subsets(
@@ -527,11 +524,9 @@ def rates_of_subsets(
     """
     n_rows = block.target.size
     wrong, noise = np.full((2, sizes.size, n_rows), np.nan)
-    members = np.zeros(n_rows, dtype=np.int64)
     n_drawn = int(np.clip(ROW_SUBSETS // max(n_rows, 1), FEWEST_SUBSETS, MOST_SUBSETS))
     n_together = max(n_rows // MOST_CONTESTS, FEWEST_TOGETHER)
     for n_members, rows in _bins(np.count_nonzero(block.counted, axis=0)):
-        members[rows] = n_members
         reached = np.flatnonzero(sizes <= n_members)
         if reached.size == 0:
             continue
@@ -549,7 +544,7 @@ def rates_of_subsets(
             share, n_subsets = wrong[index, rows], len(subsets.places)
             exact = n_subsets == comb(n_members, int(sizes[index]))
             noise[index, rows] = 0.0 if exact else share * (1.0 - share) / n_subsets
-    return SubsetRates(sizes, members, wrong, noise)
+    return SubsetRates(sizes, wrong, noise)
 
 
 def rates_of_votes(wrong: FloatArray, trials: FloatArray, sizes: IntArray) -> SubsetRates:
@@ -562,7 +557,7 @@ def rates_of_votes(wrong: FloatArray, trials: FloatArray, sizes: IntArray) -> Su
     share = hypergeom.sf(sizes[:, None] // 2, n, k, np.minimum(sizes[:, None], n))
     share[sizes[:, None] > n] = np.nan
     by_row = np.asarray(share[:, group.reshape(-1)])
-    return SubsetRates(sizes, trials.astype(np.int64), by_row, np.zeros(by_row.shape))
+    return SubsetRates(sizes, by_row, np.zeros(by_row.shape))
 
 
 def _bins(trials: NDArray[np.intp]) -> Iterator[tuple[int, RowIndex]]:

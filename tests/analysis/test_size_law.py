@@ -14,9 +14,10 @@ from ens_plugin.analysis.sizes import NoLimit, SizeLaw
 from ens_plugin.core.agreement import CellVotes
 from ens_plugin.core.error_curve import extrapolate
 from ens_plugin.core.intervals import ErrorDraws, interval_of_draws
-from ens_plugin.core.label_shares import LabelRecord, draw_shares, fit_label_shares
+from ens_plugin.core.label_shares import LabelRecord
 from ens_plugin.core.losses import SquaredLoss
 from tests.analysis.metric_curves.test_size_of_curve import settings_of
+from tests.records import drawn
 
 MAX_SIZE = 20_001
 
@@ -26,7 +27,7 @@ def of_agreement() -> SizeLaw:
     wrong = rng.binomial(40, rng.beta(1.0, 4.0, 300)).astype(np.float64)
     support = np.column_stack([40.0 - wrong, wrong])
     record = LabelRecord(support, np.full(300, 40.0), np.zeros(300, dtype=np.int64), np.ones(300))
-    return agreement_law(draw_shares(fit_label_shares(record)), curve_sizes(MAX_SIZE, 40), 0)
+    return agreement_law(drawn(record), curve_sizes(MAX_SIZE, 40), 0)
 
 
 def of_cells() -> SizeLaw:

@@ -10,7 +10,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.core.intervals import wilson_interval
-from ens_plugin.core.label_shares import LabelRecord, draw_shares, fit_label_shares
+from ens_plugin.core.label_shares import LabelRecord
+from tests.records import drawn
 
 LIMIT = np.array([np.inf])
 
@@ -30,7 +31,7 @@ def test_the_limit_of_alike_rows_is_held(mean: float, spread: float, n_rows: int
         wrong = rng.binomial(n, p)
         support = np.column_stack([n - wrong, wrong]).astype(np.float64)
         record = LabelRecord(support, n.astype(np.float64), np.zeros(n_rows, dtype=np.int64), np.ones(n_rows))
-        draws = draw_shares(fit_label_shares(record))
+        draws = drawn(record)
         errors_of_rows = draws.errors(LIMIT)
         found = draws.mean(errors_of_rows)
         lower, upper = wilson_interval(found, draws.sd(errors_of_rows), n_rows, 0.95)

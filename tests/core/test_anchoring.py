@@ -62,7 +62,7 @@ def test_noise_of_the_subsets_makes_no_corner() -> None:
     by_row = row_means(model, model.error_by_point(sizes))
     share = by_row + 0.1 / sizes[:, None]
     noise = rng.normal(0, 0.004, sizes.size)[:, None]
-    rates = SubsetRates(sizes, np.full(400, 60), share + noise, np.full(share.shape, 400 * 0.004**2))
+    rates = SubsetRates(sizes, share + noise, np.full(share.shape, 400 * 0.004**2))
     first = model.error([1])[0] + 0.1
     curve = model.error(WIDE) + anchor_models(by_row, model.error, rates, np.ones(400), first, 400.0).at(WIDE)
     turns = np.diff(np.diff(curve) / np.diff(np.log(WIDE)))

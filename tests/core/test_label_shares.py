@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.analysis.labels import subset_rates
 from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.label_shares import (
     FEWEST_WRONG_VOTES,
-    MOST_RIVALS,
+    LEAST_VOTES,
+    PRIOR_VOTES,
     LabelRecord,
-    Rivals,
     VoteContest,
+    _log_likelihoods,
     draw_shares,
     fit_label_shares,
     record_labels,
@@ -24,6 +24,7 @@ from ens_plugin.core.label_shares import (
 from ens_plugin.core.row_model import RowGroups, binomial_likelihood, cell_weights, fit_density, fit_tilt
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock
+from tests.records import drawn, rates_of
 
 FloatArray = NDArray[np.float64]
 
@@ -48,19 +49,6 @@ def record_of(
     return LabelRecord(votes, n.astype(np.float64), target, np.ones(target.size) if weight is None else weight)
 
 
-def drawn(record: LabelRecord) -> LabelDraws:
-    return draw_shares(fit_label_shares(record))
-
-
-def drawn_by_subsets(record: LabelRecord) -> LabelDraws:
-    """Return draws whose divisions fit subsets of the votes, which are as many for each row."""
-    n_labels = record.support.shape[1]
-    rows = [np.repeat(np.arange(n_labels), counts) for counts in record.support.astype(np.int64)]
-    votes = np.random.default_rng(0).permuted(np.stack(rows), axis=1).T
-    block = RowBlock(votes, np.ones(votes.shape, dtype=bool), record.target, n_labels)
-    return draw_shares(fit_label_shares(record), subset_rates(block))
-
-
 def error_of(draws: LabelDraws, size: float) -> float:
     return float(draws.mean(draws.errors([size]))[0])
 
@@ -75,7 +63,7 @@ def wrong_at_infinity(shares: FloatArray, target: NDArray[np.int64]) -> float:
 )
 def test_the_error_of_infinitely_many_members_is_that_of_the_shares(n_labels: int, trials: int, allowed: float) -> None:
     shares, target = label_shares(3000, n_labels, 1)
-    found = error_of(drawn_by_subsets(record_of(shares, target, trials, 2)), np.inf)
+    found = error_of(drawn(record_of(shares, target, trials, 2)), np.inf)
     assert abs(found - wrong_at_infinity(shares, target)) < allowed
 
 
@@ -83,7 +71,7 @@ def test_the_error_of_infinitely_many_members_is_that_of_the_shares(n_labels: in
 def test_few_votes_on_many_labels_leave_a_bias(trials: int, allowed: float) -> None:
     """Here the rival's share follows from the true label's, which few votes do not show: the limit is too low."""
     shares, target = label_shares(3000, 12, 1)
-    found = error_of(drawn_by_subsets(record_of(shares, target, trials, 2)), np.inf)
+    found = error_of(drawn(record_of(shares, target, trials, 2)), np.inf)
     assert -allowed < found - wrong_at_infinity(shares, target) < 0.0
 
 
@@ -147,7 +135,7 @@ def test_a_rare_label_has_a_distribution_of_its_own() -> None:
 
 @pytest.mark.parametrize("worth", [1, 4])
 def test_a_mean_of_votes_is_worth_as_many(worth: int) -> None:
-    """Both numbers of votes, of two labels and of five; the noise of the variance between rows is averaged out."""
+    """Of two labels and of five; the noise of the variance between rows is averaged out."""
     for n_labels in (2, 5):
         shares, target = label_shares(4000, n_labels, 5)
         rng = np.random.default_rng(7)
@@ -155,21 +143,47 @@ def test_a_mean_of_votes_is_worth_as_many(worth: int) -> None:
         members = np.clip(members + 1e-9, 0.0, 1.0)  # no votes to the bit
         block = RowBlock(members, np.ones(members.shape[:2], dtype=bool), target, n_labels)
         record = record_labels(Sample(block, np.arange(4000), np.ones(4000)), np.ones(4000))
-        assert record.of_shares == pytest.approx(worth, rel=0.06)
-        assert record.of_margins == pytest.approx(worth, rel=0.12)
+        assert record.votes_per_member == pytest.approx(worth, rel=0.12)
 
 
-def test_more_labels_than_are_told_apart_keep_their_votes() -> None:
+def test_many_labels_keep_the_votes_of_all() -> None:
     shares, target = label_shares(600, 40, 3)
     record = record_of(shares, target, 200, 4)
-    rivals: Rivals = fit_label_shares(record).rivals
-    assert rivals.labels.shape == (600, MOST_RIVALS)
-    assert (rivals.labels[:, -1] == -1).all()
-    wrong = record.trials - record.support[np.arange(600), target]
-    np.testing.assert_allclose(rivals.votes.sum(axis=1), wrong)
-    np.testing.assert_allclose(rivals.prior.sum(axis=1), 1.0, atol=0.01)
-    draws = drawn(record)
-    assert error_of(draws, np.inf) == pytest.approx(wrong_at_infinity(shares, target), abs=0.03)
+    fitted = fit_label_shares(record)
+    np.testing.assert_array_equal(
+        fitted.wrong_votes.sum(axis=1), record.trials - record.support[np.arange(600), target]
+    )
+    assert error_of(drawn(record), np.inf) == pytest.approx(wrong_at_infinity(shares, target), abs=0.03)
+
+
+def test_a_row_is_compared_with_the_other_rows_of_its_label() -> None:
+    support = np.array([[5.0, 3, 1], [5, 0, 4], [2, 6, 1], [1, 2, 6]])
+    weight = np.array([1.0, 2.0, 1.0, 1.0])
+    fitted = fit_label_shares(LabelRecord(support, np.full(4, 9.0), np.array([0, 0, 0, 2]), weight))
+    # Without its own votes, or one of two equal rows: 6 and 9, 9 and 6, 3 and 9; none are left of the last label.
+    overall = np.array([1.0, 11.0, 10.0]) / 22.0
+    for row, others in enumerate(([0, 6, 9], [0, 9, 6], [0, 3, 9], [0, 0, 0])):
+        expected = np.array(others) + PRIOR_VOTES * overall + LEAST_VOTES
+        expected[[0, 0, 0, 2][row]] = 0.0
+        np.testing.assert_allclose(fitted.usual[row], expected / expected.sum())
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3])
+def test_the_likelihood_of_a_division_is_the_mean_over_drawn_divisions(
+    part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the multinomial chance of the votes, as the main rival and the division are drawn without them."""
+    monkeypatch.setattr("ens_plugin.core.label_shares.PARTS", np.array([part]))
+    monkeypatch.setattr("ens_plugin.core.label_shares.MASSES", np.array([7.0]))
+    usual = np.array([0.0, 0.4, 0.3, 0.2, 0.1])
+    votes = np.array([[0.0, 2, 1, 0, 0], [0, 0, 0, 0, 3], [0, 1, 0, 1, 1]])
+    rng, n = np.random.default_rng(0), 400_000
+    main = np.eye(5)[rng.choice(5, n, p=usual)]
+    division = rng.standard_gamma(7.0 * ((1.0 - part) * usual + part * main))
+    division /= division.sum(axis=1, keepdims=True)
+    exact = np.log([np.mean(np.prod(division**row, axis=1)) for row in votes])
+    found = _log_likelihoods(votes, np.tile(usual, (3, 1)))[:, 0]
+    np.testing.assert_allclose(found, exact, atol=0.03)
 
 
 def test_rows_with_hardly_a_wrong_vote_leave_the_division_to_the_confusion_matrix() -> None:
@@ -215,7 +229,7 @@ def test_gradients_are_the_derivatives_of_the_mean_over_posteriors(are_rows_give
     target, wrong = rng.integers(0, 2, 400), rng.beta(1.0, 2.5, 400)
     shares = np.where(target[:, None] == [0, 1], 1.0 - wrong[:, None], wrong[:, None])
     fitted = fit_label_shares(record_of(shares, target, 15, 1))
-    draws = draw_shares(fitted)
+    draws = draw_shares(fitted, rates_of(fitted.record))
     likelihood = fitted.posterior / fitted.densities.weights[fitted.kind]
     smooth = (np.arange(400) + 0.5) ** 2 / 400**2
     values = smooth[draws.cells][None].astype(np.float32)
@@ -250,7 +264,7 @@ def test_rows_without_weight_change_nothing() -> None:
     found, expected = fit_label_shares(whole), fit_label_shares(part)
     for density, other in zip(found.densities.own, expected.densities.own, strict=True):
         np.testing.assert_allclose(density.weights, other.weights, atol=1e-6)
-    assert error_of(draw_shares(found), np.inf) == pytest.approx(error_of(draw_shares(expected), np.inf), abs=0.01)
+    assert error_of(drawn(whole), np.inf) == pytest.approx(error_of(drawn(part), np.inf), abs=0.01)
 
 
 def test_densities_lean_with_the_logarithm_of_the_number_of_members() -> None:
@@ -288,10 +302,11 @@ def test_another_seed_of_the_draws_moves_the_limit_by_less_than_a_tenth_of_its_h
     n_labels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares, target = label_shares(1500, n_labels, 1)
-    fitted, found = fit_label_shares(record_of(shares, target, 37, 2)), []
+    record, found = record_of(shares, target, 37, 2), []
+    fitted, rates = fit_label_shares(record), rates_of(record)
     for seed in range(12):
         monkeypatch.setattr("ens_plugin.core.label_shares.SEED_OF_DRAWS", seed)
-        draws = draw_shares(fitted)
+        draws = draw_shares(fitted, rates)
         found.append(error_of(draws, np.inf))
     half_width = 1.96 * float(draws.sd(draws.errors([np.inf]))[0])
     assert np.std(found, ddof=1) < 0.1 * half_width

@@ -10,8 +10,9 @@ from ens_plugin.analysis.labels import agreement_law, curve_sizes
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.intervals import wilson_interval
 from ens_plugin.core.label_draws import LabelDraws
-from ens_plugin.core.label_shares import LabelRecord, draw_shares, fit_label_shares
+from ens_plugin.core.label_shares import LabelRecord
 from ens_plugin.core.losses import fit_moments, loss_moments
+from tests.records import drawn
 from tests.statistical.harness import PROBLEMS, FloatArray, Problem, repeat
 
 pytestmark = pytest.mark.slow
@@ -23,7 +24,7 @@ def draws_of_counts(wrong: ArrayLike, trials: ArrayLike) -> LabelDraws:
     """Draws for rows of the first of two labels with so many wrong votes each."""
     k, n = np.asarray(wrong, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     record = LabelRecord(np.column_stack([n - k, k]), n, np.zeros(n.size, dtype=np.int64), np.ones(n.size))
-    return draw_shares(fit_label_shares(record))
+    return drawn(record)
 
 
 every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=[problem.name for problem in PROBLEMS])
