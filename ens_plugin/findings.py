@@ -144,11 +144,6 @@ _IN_ORDER = (
         "answers", "held-out", "Draw as many samples of each question.",
     ),
     Check(
-        "near-copies", "doubt",
-        "Many rows look like a few things measured several times; a tree that did not see a row has seen its twins.",
-        "features and target", "training", _NAME_GROUPS,
-    ),
-    Check(
         "interpolated-rows", "doubt", "Many rows lie exactly between two others, as an oversampler makes them.",
         "features", "training", "Train without the made rows, or pass held-out rows.",
     ),
@@ -156,6 +151,11 @@ _IN_ORDER = (
     Check(
         "unequal-bags", "doubt", "Members of small bags err more or less than others, and count more out of bag.",
         "bags and errors of members", "training", "Train all members on as many rows.",
+    ),
+    Check(
+        "copies", "doubt", "Copies of rows bias the error by more than its standard error.",
+        "features, target, bags and errors of members", "training",
+        "Remove copies before training, or name them with groups='identical'.",
     ),
     Check(
         "neighbouring-rows", "doubt",
@@ -316,18 +316,6 @@ _IN_ORDER = (
     Check(
         "rare-label", "note", "The wanted agreement of labels hardly depends on the rarest label.",
         "labels", "all", "Use criterion='probability'.",
-    ),
-    Check(
-        "copies", "doubt", "Copies of rows may bias the error by more than its standard error.",
-        "features and target", "training", "Remove copies before training, or name them with groups='identical'.",
-    ),
-    Check(
-        "few-copies", "note", "Copies of rows may bias the error by less than its standard error.",
-        "features and target", "training", _NOTHING,
-    ),
-    Check(
-        "appended-rows", "doubt", "The last rows make all labels equally frequent, as an oversampler leaves them.",
-        "labels and features", "training", "Balance inside each bag, or pass held-out rows.",
     ),
     Check(
         "few-distinct-rows", "doubt", "There are too few different rows to tell a size.",

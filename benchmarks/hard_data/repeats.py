@@ -175,9 +175,11 @@ def oversampled(X: Array, y: Array, share: float, rng: np.random.Generator) -> T
 
 
 def interpolated(X: Array, y: Array, rng: np.random.Generator) -> Table:
-    """Append points between random pairs of positives until the labels are equally frequent, as SMOTE does."""
+    """Append points between positives and one of their five nearest until the labels are equal, as SMOTE does."""
     positives = X[y == 1]
-    first, second = rng.integers(0, len(positives), (2, y.size - 2 * len(positives)))
+    distances = np.square(positives[:, None] - positives).sum(axis=2) + np.diag(np.full(len(positives), np.inf))
+    first = rng.integers(0, len(positives), y.size - 2 * len(positives))
+    second = np.argsort(distances, axis=1)[first, rng.integers(0, 5, first.size)]
     part = rng.random((first.size, 1))
     new = positives[first] + part * (positives[second] - positives[first])
     return np.concatenate([X, new]), np.append(y, np.ones(first.size, dtype=np.int64))

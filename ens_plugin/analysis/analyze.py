@@ -36,11 +36,10 @@ from ens_plugin.analysis.arguments import (
     target_array,
 )
 from ens_plugin.analysis.checks import (
-    order_findings,
-    subject_doubts,
+    alike_findings,
     unequal_bag_doubts,
 )
-from ens_plugin.analysis.copies import RowLikeness, appended_doubt, copies_findings, hash_rows, identical_rows
+from ens_plugin.analysis.copies import RowLikeness, hash_rows, identical_rows
 from ens_plugin.analysis.curves import estimate_regression, largest_shared_size
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
 from ens_plugin.analysis.evidence import Evidence, Progress, progress_bar, tally_rows
@@ -75,7 +74,7 @@ from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import AnyTally, ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
-from ens_plugin.findings import Finding, coded, distinct, finding, sentences
+from ens_plugin.findings import Finding, coded, distinct, finding
 from ens_plugin.report.result import (
     FEWEST_ROWS,
     SQUARED,
@@ -180,7 +179,6 @@ def build_report(
         *estimates.findings,
         *_below_zero_notes(estimates.error_curve),
         *rare_label_notes(recommendation, estimates, shares.labels),
-        *_copies_findings(known, adapter, evidence, usable),
     )
     report = EnsembleReport(
         task=adapter.info.task,
@@ -306,26 +304,6 @@ def _common_estimates(
             estimates, settings.metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
         )  # fmt: skip
     return with_sizes(estimates, adapter, evidence.sample, groups, settings)
-
-
-def _copies_findings(
-    known: KnownRows, adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.bool_]
-) -> tuple[Finding, ...]:
-    """Return findings on copies that may bias the estimates, and on rows that an oversampler may have appended."""
-    repeats = None if known.likeness is None else known.likeness.repeats
-    if repeats is None or known.target is None:
-        return ()
-    found: tuple[Finding, ...] = ()
-    used = usable & (evidence.weight.total > 0)
-    if np.any(repeats.copied & used):
-        assert isinstance(evidence.tally, AnyTally)
-        part = repeats.take(np.flatnonzero(used))
-        # A loss of its own may be none of single rows: a copy is then taken to be predicted without any.
-        losses = (~part.copied).astype(float) if adapter.loss_name is not None else row_losses(evidence.tally)[used]
-        found = copies_findings(part, losses, known.target[used], evidence.weight.total[used])
-    if repeats.appended and adapter.classes is not None:
-        found = (*found, appended_doubt(repeats.appended, adapter.classes.tolist()[repeats.appended_label]))
-    return found
 
 
 def _count_repeated(known: KnownRows, evidence: Evidence, usable: NDArray[np.bool_]) -> int:
@@ -505,13 +483,11 @@ def with_member_findings(rows: Rows, sample: Sample) -> Rows:
     if rows.bags is None:
         return rows
     rows = replace(rows, findings=(*rows.findings, *unequal_bag_doubts(rows.adapter, sample)))
-    assert rows.bags is not None
-    if rows.groups is not None or rows.positions is not None:
+    alike = rows.alike()
+    if alike is None:
         return rows
-    findings = (*rows.findings, *order_findings(rows.adapter, sample, rows.bags, sorted_rows=rows.is_sorted))
-    # What other checks doubt may look like subjects.
-    if rows.table is not None and not sentences(findings, "doubt"):
-        findings = (*subject_doubts(rows.adapter, sample, rows.table), *findings)
+    assert rows.bags is not None
+    findings = (*rows.findings, *alike_findings(rows.adapter, sample, alike))
     return replace(rows, findings=with_reach(findings, rows.bags))
 
 

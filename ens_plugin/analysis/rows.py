@@ -14,10 +14,9 @@ from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.trees import columns_outside
 from ens_plugin.analysis.arguments import encode_target, evaluation_weights, row_weights, target_array
-from ens_plugin.analysis.checks import is_sorted, near_copy_doubts
-from ens_plugin.analysis.copies import RowLikeness, hash_rows, held_out_copies, refuse_copies, row_likeness
+from ens_plugin.analysis.checks import AlikeRows, is_sorted
+from ens_plugin.analysis.copies import RowLikeness, hash_rows, held_out_copies, row_likeness
 from ens_plugin.analysis.evidence import BlockReader
-from ens_plugin.analysis.weights import reach_of_groups
 from ens_plugin.core.alike_rows import (
     are_own_labels,
     are_own_values,
@@ -72,6 +71,8 @@ class Rows:
         Weights in the evaluation.
     bags : Bags or None
         Of training rows: with groups, a row counts as drawn if any row of its group was.  None: held-out rows.
+    cell_bags : Bags or None
+        Of training rows among which there are copies: a row counts as drawn if any row of equal features was.
     proof : BagProof
         Of the bags as they were drawn.
     chances : ndarray of float64, shape (n_rows,), or None
@@ -91,6 +92,7 @@ class Rows:
     weight: FloatArray
     likeness: RowLikeness
     bags: Bags | None = None
+    cell_bags: Bags | None = None
     proof: BagProof = field(default_factory=BagProof)
     chances: FloatArray | None = None
     positions: NDArray[np.intp] | None = None
@@ -118,6 +120,7 @@ class Rows:
             weight=self.weight[chosen],
             likeness=self.likeness.take(chosen),
             bags=self.bags.take(chosen),
+            cell_bags=None if self.cell_bags is None else self.cell_bags.take(chosen),
             chances=None if self.chances is None else self.chances[chosen],
             positions=chosen,
             table=None,
@@ -125,7 +128,15 @@ class Rows:
 
     def without_features(self) -> Rows:
         """Return the rows without features and bags, which need most memory, once the members' outputs are read."""
-        return replace(self, features=None, bags=None, table=None)
+        return replace(self, features=None, bags=None, cell_bags=None, table=None)
+
+    def alike(self) -> AlikeRows | None:
+        """Return what tells which training rows may belong together; None where the user gave groups."""
+        repeats = self.likeness.repeats
+        if self.bags is None or repeats is None:
+            return None
+        bags = self.bags if self.positions is None else None
+        return AlikeRows(repeats.copied, self.cell_bags, bags, self.table, self.is_sorted)
 
     def place(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the positions of some of these rows among those that the user gave."""
@@ -161,7 +172,7 @@ def read_rows(
     rows = _with_bags(rows, training_bags(adapter, X, features, labels, target, given))
     if table is None or likeness.groups is not None:
         return rows
-    return replace(rows, findings=near_copy_doubts(table, target), is_sorted=is_sorted(table, target), table=table)
+    return replace(rows, is_sorted=is_sorted(table, target), table=table)
 
 
 def compare_rows_with_stored(adapter: EnsembleAdapter, features: Any, bags: Bags, target: NDArray[Any]) -> None:
@@ -232,18 +243,17 @@ def _narrowed(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[Any]:
 
 
 def _with_bags(rows: Rows, bags: Bags) -> Rows:
-    """Return training rows with their bags, by group where groups are given; refuse copies of each other."""
-    adapter, likeness, chances = rows.adapter, rows.likeness, None
+    """Return training rows with their bags, by group where groups are given, and by cell where rows are copied."""
+    adapter, likeness, chances, cell_bags = rows.adapter, rows.likeness, None, None
     if likeness.groups is None:
         chances = adapter.left_out_chances()
     if likeness.repeats is not None and likeness.repeats.copied.any():
-        repeats = replace(likeness.repeats, reach=reach_of_groups(bags))
-        refuse_copies(repeats, rows.weight)
-        likeness = replace(likeness, repeats=repeats)
+        assert likeness.cell is not None
+        cell_bags = bags.by_group(likeness.cell)
     if likeness.groups is not None:
         compare_rows_with_stored(adapter, rows.features, bags, rows.target)
         bags = bags.by_group(likeness.groups)
-    return replace(rows, bags=bags, likeness=likeness, proof=bags.proof, chances=chances)
+    return replace(rows, bags=bags, cell_bags=cell_bags, proof=bags.proof, chances=chances)
 
 
 def _prepared(adapter: EnsembleAdapter, X: Any, n_targets: int) -> Any:

@@ -147,7 +147,7 @@ def demo(tracking_uri: str | None) -> None:
     click.echo(browse_hint(uri, next(iter(experiments.values()))))
 
 
-@cli.command("explain", epilog="\b\nExample:\n  ens-plugin explain near-copies\n")
+@cli.command("explain", epilog="\b\nExample:\n  ens-plugin explain subjects\n")
 @click.argument("code", required=False)
 def explain_code(code: str | None) -> None:
     """Say what the CODE of a warning means.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +19,13 @@ from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.analyze import UNCHECKED_ROWS, proof_notes, with_member_findings
 from ens_plugin.analysis.arguments import encode_target, granted_threads, target_array
 from ens_plugin.analysis.checks import (
+    AlikeRows,
+    alike_findings,
     compared_number,
     is_sorted,
-    near_copy_doubts,
-    order_findings,
     unequal_bag_doubts,
 )
-from ens_plugin.analysis.copies import HashedRows, find_repeats, hash_rows, identical_rows, refuse_copies
+from ens_plugin.analysis.copies import HashedRows, find_repeats, hash_rows, identical_rows, row_cells
 from ens_plugin.analysis.evidence import block_rows, label_count, row_blocks
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
@@ -477,17 +477,13 @@ def _group_codes(
 def _warn_of_doubts(
     adapter: EnsembleAdapter, features: Any, bags: Bags, table: HashedRows | None, target: NDArray[Any]
 ) -> None:
-    """Warn where an analysis would doubt an error from these predictions, or refuse to estimate it."""
-    try:
-        # An analysis doubts copies that are not sure.
-        refuse_copies(replace(find_repeats(table, target), is_sure=True), np.ones(target.size))
-    except InputError as error:
-        # An analysis refuses an error that would be wrong; these predictions are what was requested.
-        warn_user(str(error), WeakEstimateWarning)
-        return
+    """Warn where an analysis would doubt an error from these predictions."""
+    copied, cells, cell_bags = find_repeats(table, target).copied, row_cells(table), None
+    if copied.any():
+        assert cells is not None
+        cell_bags = bags.by_group(cells)
     values = None if table is None else table.table
     sample = outputs_of_some(adapter, features, bags, target, compared_number(adapter))
-    in_order = order_findings(adapter, sample, bags, sorted_rows=is_sorted(values, target))
-    near_copies = () if table is None else near_copy_doubts(values, target)
-    for found in (*near_copies, *unequal_bag_doubts(adapter, sample), *in_order):
+    rows = AlikeRows(copied, cell_bags, bags, values, is_sorted(values, target))
+    for found in (*unequal_bag_doubts(adapter, sample), *alike_findings(adapter, sample, rows)):
         warn_user(found.sentence, WeakEstimateWarning)

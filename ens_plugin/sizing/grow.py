@@ -412,7 +412,7 @@ def grow(
     Warns
     -----
     WeakEstimateWarning
-        If the report has doubts, as about near-copies or a step that was fitted to the target.
+        If the report has doubts, as about copies or a step that was fitted to the target.
     NotConvergedWarning
         If `max_size` is smaller than the estimate or reached before enough rows are settled, or there is no estimate to
         rely on: with a doubt about the report, fewer than 30 rows, fewer than 5 out-of-bag members per row on average,

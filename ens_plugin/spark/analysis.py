@@ -23,7 +23,7 @@ from ens_plugin.analysis.arguments import (
     refuse_weighted_metric,
     resolve_options,
 )
-from ens_plugin.analysis.copies import MOST_VALUES, RepeatedRows, find_repeats, hash_rows
+from ens_plugin.analysis.copies import RepeatedRows, find_repeats, hash_rows
 from ens_plugin.analysis.evidence import sample_limit, sampling_seed
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import prove_by_rows
@@ -76,6 +76,8 @@ __all__ = [
 ]
 
 FEW_ROWS = 4_000_000
+# Of a table whose rows are read once more on the driver, which bounds memory.
+MOST_VALUES = 2_000_000
 LOGGER = logging.getLogger(__name__)
 COLUMN = "part"
 

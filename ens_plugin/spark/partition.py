@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
-from ens_plugin.analysis.copies import REFUSED_SHARE, RepeatedRows, hash_rows, record_hashes, row_hashes
+from ens_plugin.analysis.copies import RepeatedRows, hash_rows, record_hashes, row_hashes
 from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader, Evidence, TalliedBlock, block_rows, label_count
-from ens_plugin.core.alike_rows import column_halves, point_masses, too_even
+from ens_plugin.core.alike_rows import FEWEST_COPIED, column_halves
 from ens_plugin.core.grouped_tally import (
     GroupedValues,
     Groups,
@@ -118,31 +118,22 @@ def merge_marks(marks: list[Marks]) -> Marks:
 def repeated_shares(marks: Marks) -> tuple[float, float]:
     """Return the share of rows whose record occurs more than once, and of rows that look like copies.
 
-    The first is exact for the sampled records; the second leaves out those of a few records that occur far more often
-    than the others (:func:`ens_plugin.core.alike_rows.point_masses`), and counts, for each split of the
-    columns, repeated rows without near misses in the worse of its halves
-    (:func:`ens_plugin.core.alike_rows.copied_rows`).
+    The first is exact for the sampled records; the second counts, for each split of the columns, repeated rows whose
+    values in the worse of its halves no other record has.  Fewer than five records may be blank forms.
     """
     whole = marks[1:, marks[0] == WHOLE]
     n_rows, repeated = max(whole.shape[1], 1), _repeated(whole)
-    apart = _repeated(_without_masses(whole))
-    if not apart.any() or too_even(np.unique(whole[0], return_counts=True)[1]):
-        return repeated.sum() / n_rows, apart.sum() / n_rows
-    lone = [_lone_share(_without_masses(marks[1:, marks[0] == half])) for half in range(1, 2 * N_SPLITS + 1)]
+    if np.unique(whole[1, repeated]).size < FEWEST_COPIED:
+        return repeated.sum() / n_rows, 0.0
+    lone = [_lone_share(marks[1:, marks[0] == half]) for half in range(1, 2 * N_SPLITS + 1)]
     worse = np.maximum(lone[::2], lone[1::2])
-    return repeated.sum() / n_rows, apart.sum() / n_rows * float(np.mean(worse))
+    return repeated.sum() / n_rows, repeated.sum() / n_rows * float(np.mean(worse))
 
 
 def _repeated(marks: Marks) -> NDArray[np.bool_]:
     """Return which rows are of a record that occurs more than once."""
     _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
     return np.asarray(copies[record] > 1)
-
-
-def _without_masses(marks: Marks) -> Marks:
-    """Return the marks of rows that are of no point mass."""
-    record = np.unique(marks[1], return_inverse=True)[1]
-    return marks[:, ~point_masses(record)] if record.size else marks
 
 
 def _lone_share(marks: Marks) -> float:
@@ -161,17 +152,13 @@ def copies_finding(
         return 0, ()
     repeated, copied = repeated_shares(marks)
     whole = look_again() if repeated else None
-    is_sure = whole is None or whole.is_sure
     if whole is not None:
         copied = float(np.mean(whole.copied))
     found = f"About {100 * copied:.2g} % of {n_rows} rows look like copies of another row: same features, same target."
-    if copied >= REFUSED_SHARE and is_sure:
-        raise InputError(f"{found} {REMEDIES}")
-    unsure = "" if is_sure else "Rows of so few different values can also be equal by chance. "
     n_repeated = round(repeated * n_rows)
     if copied <= DOUBTED_SHARE:
         return n_repeated, ()
-    return n_repeated, (finding("copies", f"{found} {unsure}{REMEDIES}", n_copied=copied * n_rows),)
+    return n_repeated, (finding("copies", f"{found} {REMEDIES}", n_copied=copied * n_rows),)
 
 
 BY_MEMBER = ("outputs", "counted")

@@ -172,7 +172,7 @@ def test_identical_rows_are_a_group() -> None:
 def test_copies_are_warned_of() -> None:
     X, y = np.concatenate([X3, X3]), np.concatenate([Y3, Y3])
     model = RandomForestClassifier(oob_score=True, **FOREST).fit(X, y)
-    with pytest.warns(WeakEstimateWarning, match="probably copies"):
+    with pytest.warns(WeakEstimateWarning, match="look like copies"):
         found = ens_plugin.oob_predictions(model, X, y)
     np.testing.assert_array_equal(found.values, model.oob_decision_function_)
 

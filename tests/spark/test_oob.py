@@ -167,12 +167,13 @@ def test_equal_rows_of_few_values_are_judged_as_on_one_machine(session: Any) -> 
     species = (rng.random(800) < 0.4).astype(int)
     tails = np.round(rng.normal(220.0 - 50.0 * species, 16.0))[:, None]
     assert doubts(tails, species) == ()
-    with pytest.raises(InputError, match="look like copies"):
-        doubts(np.repeat(tails, 2, axis=0), np.repeat(species, 2))
+    measured = np.column_stack([tails, rng.normal(size=800)])
+    (doubt,) = doubts(np.repeat(measured, 2, axis=0), np.repeat(species, 2))
+    assert "look like copies" in doubt
     codes, label = rng.integers(0, 4, (3000, 7)).astype(float), (rng.random(3000) < 0.1).astype(int)
     drawn = rng.permutation(np.append(np.arange(3000), rng.choice(np.flatnonzero(label), 3000 - 2 * label.sum())))
     (doubt,) = doubts(codes[drawn], label[drawn])
-    assert "can also be equal by chance" in doubt
+    assert "look like copies" in doubt
 
 
 @pytest.mark.parametrize("task", ["votes", "shares", "values"])

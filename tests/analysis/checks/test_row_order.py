@@ -24,7 +24,7 @@ FOUND = "Members that were trained on neither neighbour of a row"
 
 
 def pairs(n_pairs: int, seed: int = 0) -> Table:
-    """Two measurements of each subject, one after the other, too far apart for near-copies."""
+    """Two measurements of each subject, one after the other, too far apart to be copies."""
     rng = np.random.default_rng(seed)
     X = np.repeat(rng.normal(size=(n_pairs, 8)), 2, axis=0) + 0.3 * rng.normal(size=(2 * n_pairs, 8))
     return X, np.repeat(rng.integers(0, 2, n_pairs), 2)
@@ -129,13 +129,12 @@ def test_what_rests_on_out_of_bag_rows_states_the_same_doubt() -> None:
         ens_plugin.make_oob_scorer()(forest, X, y)
 
 
-@pytest.mark.parametrize("options", [{}, {"groups": True}], ids=["shuffled", "grouped"])
+@pytest.mark.parametrize("options", [{}, {"groups": True}], ids=["independent", "grouped"])
 def test_what_rests_on_out_of_bag_rows_states_no_doubt_where_there_is_none(options: dict[str, Any]) -> None:
     X, y = pairs(300)
     groups = np.repeat(np.arange(300), 2)
     if not options:
-        order = np.random.default_rng(0).permutation(y.size)
-        X, y, groups = X[order], y[order], None
+        X, y, groups = np.random.default_rng(0).normal(size=X.shape), np.random.default_rng(1).permutation(y), None
     forest = RandomForestClassifier(60, random_state=0).fit(X, y)
     importance = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=1, max_rows=50, groups=groups)
     assert not any(text.startswith(FOUND) for text in importance.warnings)

@@ -36,20 +36,20 @@ def test_whole_numbers_stay_whole_and_shares_stay_shares(value: float, halved: f
 
 @reads_the_package
 def test_a_number_is_altered_for_the_time_of_a_block_only() -> None:
-    before = alike_rows.RUN_RATIO
-    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.RUN_RATIO"), 99.0):
-        assert alike_rows.RUN_RATIO == 99.0
-    assert before == alike_rows.RUN_RATIO
+    before = alike_rows.LEAST_GAP
+    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.LEAST_GAP"), 99.0):
+        assert alike_rows.LEAST_GAP == 99.0
+    assert before == alike_rows.LEAST_GAP
 
 
 @reads_the_package
 def test_defaults_are_altered_with_their_number() -> None:
     def default() -> object:
-        return (alike_rows.too_even.__defaults__ or ())[-1]
+        return (alike_rows.nearest_rows.__defaults__ or ())[-1]
 
-    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.EVENNESS_LEVEL"), 17.0):
-        assert default() == 17.0
-    assert default() == alike_rows.EVENNESS_LEVEL
+    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.N_NEAREST"), 17):
+        assert default() == 17
+    assert default() == alike_rows.N_NEAREST
 
 
 @reads_the_package
