@@ -438,16 +438,19 @@ def spread_levels(rng: np.random.Generator, n_rows: int, n_draws: int) -> FloatA
 def draw_cells(posterior: FloatArray, levels: FloatArray) -> IntArray:
     """Return the cells at which the levels of each row are reached by its posterior weights, (n_rows, n_draws)."""
     reached = np.cumsum(posterior, axis=1)
-    return find_cells(reached / np.maximum(reached[:, -1:], TINY), levels)
+    return find_cells(reached / np.maximum(reached[:, -1:], TINY), np.arange(len(reached)), levels)
 
 
-def find_cells(reached: FloatArray, levels: FloatArray) -> IntArray:
-    """Return the cells at which the levels of each row are reached by cumulated weights, which end at 1."""
-    (n_rows, n_cells), rows = reached.shape, np.arange(levels.shape[0])[:, None]
-    # One search for all rows: the sums of each are above those of the row before.
-    goals = (np.minimum(levels, 1.0 - 1e-9) + 2.0 * rows).ravel()
-    found = np.searchsorted((reached + 2.0 * rows).ravel(), goals).reshape(n_rows, -1)
-    return np.asarray(np.clip(found - n_cells * rows, 0, n_cells - 1))
+def find_cells(reached: FloatArray, line: AnyIntArray, levels: FloatArray) -> IntArray:
+    """Return the cells at which the levels of each row are reached by the weights cumulated in its line.
+
+    Lines have shape (n_lines, n_cells) and end at 1, and levels (n_rows, n_draws).
+    """
+    n_lines, n_cells = reached.shape
+    # One search for all rows: the sums of each line are above those of the line before.
+    goals = np.minimum(levels, 1.0 - 1e-9) + 2.0 * line[:, None]
+    found = np.searchsorted((reached + 2.0 * np.arange(n_lines)[:, None]).ravel(), goals.ravel())
+    return np.asarray(np.clip(found.reshape(goals.shape) - n_cells * line[:, None], 0, n_cells - 1))
 
 
 def normal_draws(rng: np.random.Generator, covariance: FloatArray, n_draws: int) -> FloatArray:

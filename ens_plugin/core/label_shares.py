@@ -131,8 +131,10 @@ class LabelShares:
         Of w.
     kind : ndarray of int, shape (n_rows,)
         Which of the densities is that of the row.
-    posterior : ndarray, shape (n_rows, 400)
-        Distribution of w on the grid.
+    posterior : ndarray, shape (n_pairs, 400)
+        Distribution of w on the grid, for each pair of wrong votes and density that rows have.
+    pair : ndarray of int, shape (n_rows,)
+        Pair of each row.
     wrong_votes : ndarray, shape (n_rows, n_labels)
         Votes for the labels other than the true one.
     usual : ndarray, shape (n_rows, n_labels)
@@ -147,10 +149,16 @@ class LabelShares:
     densities: LabelDensities
     kind: IntArray
     posterior: FloatArray
+    pair: IntArray
     wrong_votes: FloatArray
     usual: FloatArray
     by_law: FloatArray
     mixing: FloatArray
+
+    @property
+    def by_bin(self) -> FloatArray:
+        """Return the probability of each bin of w, shape (n_rows, n_bins)."""
+        return np.asarray(np.add.reduceat(self.posterior, EDGES[:-1], axis=1)[self.pair])
 
     def take(self, rows: AnyIntArray) -> LabelShares:
         """Return the shares of some of the rows."""
@@ -159,7 +167,7 @@ class LabelShares:
             self,
             record=LabelRecord(support[rows], trials[rows], target[rows], weight[rows], votes),
             kind=self.kind[rows],
-            posterior=self.posterior[rows],
+            pair=self.pair[rows],
             wrong_votes=self.wrong_votes[rows],
             usual=self.usual[rows],
             by_law=self.by_law[rows],
@@ -183,9 +191,12 @@ def fit_label_shares(record: LabelRecord) -> LabelShares:
     densities, kind = fit_by_label(RowGroups(likelihood, counts), overall, each, n_labels)
     votes = wrong_support * record.votes_per_member
     one_law = np.ones((target.size, 1)), np.ones((EDGES.size - 1, 1))
-    posterior = likelihood[group] * densities.weights[kind]
+    pairs, pair = np.unique(group * len(densities.own) + kind, return_inverse=True)
+    groups, kinds = np.divmod(pairs, len(densities.own))
+    posterior = likelihood[groups] * densities.weights[kinds]
     posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), TINY)
-    whole = LabelShares(record, densities, kind, posterior, votes, _usual(votes, target, weight), *one_law)
+    usual = _usual(votes, target, weight)
+    whole = LabelShares(record, densities, kind, posterior, pair.reshape(-1), votes, usual, *one_law)
     return whole if n_labels == 2 else _with_divisions(whole)
 
 
@@ -219,7 +230,7 @@ def _with_divisions(whole: LabelShares) -> LabelShares:
     if told.size:
         logs = _log_likelihoods(whole.wrong_votes[told], whole.usual[told])
         by_law[told] = np.exp(logs - logs.max(axis=1, keepdims=True))
-    mixing = _fit_mixing(by_law, _by_bin(whole.posterior), whole.record.weight * (n_wrong >= FEWEST_WRONG_VOTES))
+    mixing = _fit_mixing(by_law, whole.by_bin, whole.record.weight * (n_wrong >= FEWEST_WRONG_VOTES))
     return replace(whole, by_law=by_law, mixing=mixing)
 
 
@@ -245,11 +256,6 @@ def _log_likelihoods(wrong: FloatArray, usual: FloatArray) -> FloatArray:
             logs += top + np.log(unseen * np.exp(-top) + np.bincount(row, share * np.exp(gain - top[row])))
         found.append(logs)
     return np.column_stack(found)
-
-
-def _by_bin(posterior: FloatArray) -> FloatArray:
-    """Return the probability of each bin of w, shape (n_rows, n_bins)."""
-    return np.add.reduceat(posterior, EDGES[:-1], axis=1)
 
 
 def _fit_mixing(by_law: FloatArray, bins: FloatArray, weight: FloatArray) -> FloatArray:
@@ -405,7 +411,7 @@ def _draw_divisions(
     if n_labels == 2:
         labels = np.broadcast_to(1 - target[:, None, None], (n_rows, n_draws, 1))
         return np.ones(labels.shape), labels, np.zeros((n_rows, n_draws), dtype=np.int64)
-    reached = np.cumsum(fitted.by_law * (_by_bin(fitted.posterior) @ fitted.mixing), axis=1)
+    reached = np.cumsum(fitted.by_law * (fitted.by_bin @ fitted.mixing), axis=1)
     laws = _drawn(reached, rng.random((n_rows, n_draws)))
     n_rivals = min(n_labels - 1, MOST_RIVALS)
     division, labels = np.empty((n_rows, n_draws, n_rivals)), np.empty((n_rows, n_draws, n_rivals), dtype=np.int64)
@@ -489,20 +495,19 @@ def _draw_wrong(
     fitted: LabelShares, levels: FloatArray, laws: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray]:
     """Return draws of w given the laws of the division: the cells of the grid, and the places in them."""
-    posterior, n_rows = fitted.posterior, levels.shape[0]
     record = fitted.record
-    right = record.support[np.arange(n_rows), record.target]
+    right = record.support[np.arange(record.target.size), record.target]
     for is_known, share in ((np.array_equal(right, record.trials), 0.0), (not right.any(), 1.0)):
         if is_known:
             # Members that are never wrong, or never right, leave nothing to draw.
             return np.full(levels.shape, round(share * (N_CELLS - 1))), np.full(levels.shape, share)
-    by_bin = np.cumsum(_by_bin(posterior)[:, None, :] * fitted.mixing.T[laws], axis=2)
+    by_bin = np.cumsum(fitted.by_bin[:, None, :] * fitted.mixing.T[laws], axis=2)
     goals = levels * by_bin[..., -1]
     place = np.minimum((by_bin <= goals[..., None]).sum(axis=2), EDGES.size - 2)
     below = np.concatenate([np.zeros((*goals.shape, 1)), by_bin], axis=2)
     before = np.take_along_axis(below, place[..., None], 2)[..., 0]
     inside = (goals - before) / np.maximum(fitted.mixing[place, laws], TINY)
-    reached = np.concatenate([np.zeros((n_rows, 1)), np.cumsum(posterior, axis=1)], axis=1)
-    rows = np.arange(n_rows)[:, None]
-    cells = find_cells(reached[:, 1:], reached[rows, EDGES[place]] + inside)
+    reached = np.cumsum(fitted.posterior, axis=1)
+    ends = np.concatenate([np.zeros((len(reached), 1)), reached[:, EDGES[1:] - 1]], axis=1)
+    cells = find_cells(reached, fitted.pair, ends[fitted.pair[:, None], place] + inside)
     return cells, (cells + rng.random(cells.shape)) / N_CELLS

@@ -230,7 +230,7 @@ def test_gradients_are_the_derivatives_of_the_mean_over_posteriors(are_rows_give
     shares = np.where(target[:, None] == [0, 1], 1.0 - wrong[:, None], wrong[:, None])
     fitted = fit_label_shares(record_of(shares, target, 15, 1))
     draws = draw_shares(fitted, rates_of(fitted.record))
-    likelihood = fitted.posterior / fitted.densities.weights[fitted.kind]
+    likelihood = fitted.posterior[fitted.pair] / fitted.densities.weights[fitted.kind]
     smooth = (np.arange(400) + 0.5) ** 2 / 400**2
     values = smooth[draws.cells][None].astype(np.float32)
     rows = target == 1
