@@ -43,7 +43,7 @@ from ens_plugin.core.row_model import (
     rougher_density,
 )
 from ens_plugin.core.sample import Sample, SubsetRates
-from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, value_sums
+from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, sum_squares_over_members, value_sums
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 from ens_plugin.core.votes import group_counts
 
@@ -85,15 +85,17 @@ class LabelRecord(NamedTuple):
     target : ndarray of int, shape (n_rows,)
     weight : ndarray, shape (n_rows,)
         Weights that sum to the number of independent rows.
-    votes_per_member : float
-        How many votes one member's probabilities are worth, by the margin of the two leading labels; 1 for votes.
+    of_shares, of_margins : float
+        How many votes one member's probabilities are worth: as evidence of a row's shares, and where the label of a
+        mean of some members is decided, which the margin of the two leading labels does.  1 for votes.
     """
 
     support: FloatArray
     trials: FloatArray
     target: IntArray
     weight: FloatArray
-    votes_per_member: float = 1.0
+    of_shares: float = 1.0
+    of_margins: float = 1.0
 
 
 def record_labels(sample: Sample, weight: FloatArray) -> LabelRecord:
@@ -102,22 +104,29 @@ def record_labels(sample: Sample, weight: FloatArray) -> LabelRecord:
     target = np.asarray(block.target, dtype=np.int64)
     if block.is_vote or bool(np.all((block.outputs == 0) | (block.outputs == 1))):
         return LabelRecord(block.support, block.trials, target, weight)
-    return LabelRecord(block.support, block.trials, target, weight, _votes_of_probabilities(block, weight))
+    return LabelRecord(block.support, block.trials, target, weight, *_votes_of_probabilities(block, weight))
 
 
-def _votes_of_probabilities(block: RowBlock, weight: FloatArray) -> float:
-    """Return how many votes one member is worth: where labels are decided, by the two leading ones."""
+def _votes_of_probabilities(block: RowBlock, weight: FloatArray) -> tuple[float, float]:
+    """Return how many votes one member is worth: as evidence of the shares, and of the leading margin."""
     support, trials = block.support, block.trials
-    share = support / trials[:, None]
+    share, n = support / trials[:, None], trials[:, None]
+    squares = sum_squares_over_members(block.outputs, block.counted)
     lead = np.argmax(support, axis=1)
     rival = strongest_rival(support, lead)
     rows = np.arange(lead.size)
     margin = share[rows, lead] - share[rows, rival]
+    within = np.maximum(squares - n * share**2, 0.0) / (n - 1.0)
     leading = RowBlock(block.outputs, block.counted, lead, block.n_labels)
-    observed = value_sums(RowBlock(member_margins(leading, rival), block.counted, lead, 0))[2] / (trials - 1.0)
-    as_votes = share[rows, lead] + share[rows, rival] - margin**2 + observed / trials
-    sums, close = np.stack([as_votes, observed]) * (trials * weight), is_close(margin)
-    return effective_votes(sums.sum(axis=1).tolist(), sums[:, close].sum(axis=1).tolist())
+    of_margin = value_sums(RowBlock(member_margins(leading, rival), block.counted, lead, 0))[2] / (trials - 1.0)
+    close = is_close(margin)
+
+    def worth(as_votes: FloatArray, observed: FloatArray) -> float:
+        sums = np.stack([as_votes, observed]) * (trials * weight)
+        return effective_votes(sums.sum(axis=1).tolist(), sums[:, close].sum(axis=1).tolist())
+
+    as_margins = share[rows, lead] + share[rows, rival] - margin**2 + of_margin / trials
+    return worth((share * (1.0 - share) + within / n).sum(axis=1), within.sum(axis=1)), worth(as_margins, of_margin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +171,10 @@ class LabelShares:
 
     def take(self, rows: AnyIntArray) -> LabelShares:
         """Return the shares of some of the rows."""
-        support, trials, target, weight, votes = self.record
+        support, trials, target, weight, *votes = self.record
         return replace(
             self,
-            record=LabelRecord(support[rows], trials[rows], target[rows], weight[rows], votes),
+            record=LabelRecord(support[rows], trials[rows], target[rows], weight[rows], *votes),
             kind=self.kind[rows],
             pair=self.pair[rows],
             wrong_votes=self.wrong_votes[rows],
@@ -181,15 +190,15 @@ def fit_label_shares(record: LabelRecord) -> LabelShares:
     wrong_support = record.support.copy()
     wrong_support[np.arange(target.size), target] = 0.0
     wrong = np.clip(record.trials - record.support[np.arange(target.size), target], 0.0, record.trials)
-    k, n, counts, group = group_counts(wrong, record.trials, weight, votes_per_member=record.votes_per_member)
+    k, n, counts, group = group_counts(wrong, record.trials, weight, votes_per_member=record.of_shares)
     likelihood = np.asarray(binomial_likelihood(k, n))
     overall = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
-    if record.votes_per_member == 1.0:
+    if record.of_shares == 1.0:
         # Many votes on few kinds of rows show gaps that a smooth density would fill.
         overall = rougher_density(overall)
     each = LabelledRows(group, target, weight, record.trials)
     densities, kind = fit_by_label(RowGroups(likelihood, counts), overall, each, n_labels)
-    votes = wrong_support * record.votes_per_member
+    votes = wrong_support * record.of_shares
     one_law = np.ones((target.size, 1)), np.ones((EDGES.size - 1, 1))
     pairs, pair = np.unique(group * len(densities.own) + kind, return_inverse=True)
     groups, kinds = np.divmod(pairs, len(densities.own))
@@ -389,7 +398,7 @@ def _drawn_in_order(fitted: LabelShares, rates: SubsetRates) -> LabelDraws:
         record.target,
         record.weight,
         labels[..., :LEADING],
-        DrawnShares(shares, record.votes_per_member),
+        DrawnShares(shares, record.of_margins),
         fitted.densities,
         fitted.kind,
         cells,
@@ -445,7 +454,7 @@ def _exponent(
     rows = np.flatnonzero(~np.isnan(observed))
     share = record.weight[rows] / record.weight[rows].sum()
     errors = [
-        _simulated_error(_powered(division[rows], exponent), wrong[rows], size * record.votes_per_member)
+        _simulated_error(_powered(division[rows], exponent), wrong[rows], size * record.of_margins)
         for exponent in (1.0, 1.0 + EXPONENT_STEP)
     ]
     apart = observed[rows] - errors[0]

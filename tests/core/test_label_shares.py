@@ -135,7 +135,7 @@ def test_a_rare_label_has_a_distribution_of_its_own() -> None:
 
 @pytest.mark.parametrize("worth", [1, 4])
 def test_a_mean_of_votes_is_worth_as_many(worth: int) -> None:
-    """Of two labels and of five; the noise of the variance between rows is averaged out."""
+    """Both numbers of votes, of two labels and of five; the noise of the variance between rows is averaged out."""
     for n_labels in (2, 5):
         shares, target = label_shares(4000, n_labels, 5)
         rng = np.random.default_rng(7)
@@ -143,7 +143,8 @@ def test_a_mean_of_votes_is_worth_as_many(worth: int) -> None:
         members = np.clip(members + 1e-9, 0.0, 1.0)  # no votes to the bit
         block = RowBlock(members, np.ones(members.shape[:2], dtype=bool), target, n_labels)
         record = record_labels(Sample(block, np.arange(4000), np.ones(4000)), np.ones(4000))
-        assert record.votes_per_member == pytest.approx(worth, rel=0.12)
+        assert record.of_shares == pytest.approx(worth, rel=0.06)
+        assert record.of_margins == pytest.approx(worth, rel=0.12)
 
 
 def test_many_labels_keep_the_votes_of_all() -> None:
