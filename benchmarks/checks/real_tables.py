@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["INDEPENDENT", "KEPT", "LOOKED_AT_ONCE", "TUNED", "RealTable", "are_installed", "load", "names"]
+__all__ = ["INDEPENDENT", "KEPT", "LOOKED_AT_ONCE", "ONCE", "TUNED", "RealTable", "are_installed", "load", "names"]
 
 MOST_ROWS = 1200
 # A series is cut into so many parts, each of which stands for other times.
@@ -130,6 +130,38 @@ Ecdat CRSPday ge series -
 forecast gold value series -
 Ecdat Garch dm series -
 stevedata Arca close series open,high,low
+"""
+ONCE = """\
+AER PSID7682 wage id -
+Ecdat Train choice id choiceid
+nlme Quinidine conc Subject -
+nlme Phenobarb conc Subject -
+multgee arthritis y id -
+multgee housing y id -
+survival colon time id -
+survival diabetic time id -
+survival retinopathy futime id -
+survival udca2 bili id -
+stevedata USFAHR clphy country ccode
+stevedata coffee_imports value country -
+stevedata ghp100k value country -
+stevedata CFT15 vote state -
+wooldridge ezunem uclms city luclms,guclms.*
+wooldridge gpa3 trmgpa id -
+mosaicData Alcohol alcohol country -
+tidyr population population country -
+tidyr who new_sp_m3544 country iso2,iso3
+lme4 VerbAgg resp id -
+mlmRev star read id -
+mlmRev Early cog id -
+mlmRev Exam normexam school -
+mlmRev Gcsemv written school -
+MASS OME Correct ID -
+openintro resume received_callback job_ad_id -
+nlme bdf langPOST schoolNR -
+DAAG tinting csoa id -
+Ecdat Caschool testscr county readscr,mathscr,distcod
+Ecdat Fatality mrall state -
 """
 INDEPENDENT = """\
 AER Affairs affairs -

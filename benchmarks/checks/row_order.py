@@ -20,14 +20,15 @@ Array = NDArray[Any]
 Table = tuple[Array, Array]
 Draw = Callable[[np.random.Generator], Table]
 
-FOUND = "Members that were trained on neither of the rows before and after"
+FOUND = "neighbouring-rows"
 N_TREES = 60
 N_ROWS = 600
 N_COLUMNS = 8
 LENGTH, AHEAD = 1200, 10
 NOTES = f"""\
-The third sign of docs/methods/alike-rows.md; forests of {N_TREES} trees. Independent rows: 400 rows of four normal
-columns, a label with little or much noise, bags of all rows or of 30 %; a sorted table may get a warning, no doubt.
+Rows before and after each other, of docs/methods/alike-rows.md; forests of {N_TREES} trees. Independent rows: 400
+rows of four normal columns, a label with little or much noise, bags of all rows or of 30 %; a sorted table may get a
+warning, no doubt.
 Subjects: {N_ROWS} rows in {N_COLUMNS} normal columns, the rows of a subject one after the other, its label drawn at
 random; their change is in standard deviations of a column. Windows: {LENGTH} windows of consecutive values of a
 series, each one step on; the target is the mean of the next {AHEAD} values less the last one. Field: {N_ROWS} places
@@ -108,8 +109,7 @@ def is_doubted(name: str, draw: Draw, seed: int) -> bool:
     kind = RandomForestClassifier if y.dtype.kind == "i" else RandomForestRegressor
     share = float(rng.choice([0.3, 1.0])) if name in INDEPENDENT else 1.0
     model = kind(N_TREES, max_samples=share, random_state=seed).fit(X, y)
-    doubts = ens_plugin.analyze(model, X, y).basis.doubts
-    return any(doubt.startswith(FOUND) for doubt in doubts)
+    return any(found.code == FOUND for found in ens_plugin.analyze(model, X, y).findings)
 
 
 def count(options: Options, name: str, draw: Draw, repetitions: int) -> int:

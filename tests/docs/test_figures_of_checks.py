@@ -19,31 +19,40 @@ def test_copies(methods: str) -> None:
     reported = whole(measured(script, "each row 5 times: out-of-bag error by scikit-learn (%)"))
     truth = whole(measured(script, "each row 5 times: error on fresh rows (%)"))
     assert f"scikit-learn's out-of-bag error was {reported} % where it was {truth} %" in methods
-    assert measured(script, "2000 draws: taken for copies") == "0"
-    assert "None of 2000 simulated draws" in methods
-
-
-def test_tables_without_copies(methods: str) -> None:
-    tables, bundled = (
-        re.findall(rf"\| (\d+) {name}: doubted \(%\) +\| +([\d.]+)", section("checks.alike_rows"))[0]
-        for name in ("tables without copies", "tables of scikit-learn")
+    few, few_bias, many, many_bias = (
+        whole(measured(script, f"{share} % of the rows equal to another: {what}"))
+        for share in (6, 50)
+        for what in ("doubted (%)", "error out of bag less that on fresh rows (points)")
     )
-    ordered = [row[0].split(" of ") for row in cells("checks.row_order", "independent rows") if len(row) == 1]
-    doubted, n_forests = (sum(int(each[place]) for each in ordered) for place in (0, 1))
-    assert (tables[1], bundled[1]) == ("0.0", "0.0")
-    assert f"Of {tables[0]} simulated tables without copies (20 kinds" in methods
-    assert f"the first two signs doubted 0, and of {bundled[0]} tables of scikit-learn 0" in methods
-    assert f"of {n_forests} forests on independent rows" in methods
-    assert f"the third doubted {doubted}" in methods
+    assert f"With 6 % of the rows equal to another, {few} % of tables were doubted, and their error was" in methods
+    assert f"was {few_bias} points from that on fresh rows" in methods
+    assert f"with half of them, {many} %, and {many_bias} points" in methods
+    blank, drawn = (
+        re.findall(rf"\| (\d+) tables with {kind}: taken for copies +\| +(\d+)", section(script))[0]
+        for kind in ("blank records", "a label drawn again")
+    )
+    assert (
+        f"Of {blank[0]} tables with blank records {blank[1]} were doubted, and of {drawn[0]} with a label drawn"
+        in methods
+    )
+    assert f"with a label drawn again {drawn[1]}" in methods
+
+
+def test_rows_augmented_by_noise(methods: str) -> None:
+    ((n_tables, doubted),) = re.findall(
+        r"\| (\d+) tables with noisy copies: doubted \(%\) +\| +([\d.]+)", section("checks.alike_rows")
+    )
+    assert f"Of {n_tables} tables in which each row has one to four copies with normal noise" in methods
+    assert f"{doubted} % were doubted" in methods
 
 
 def test_the_table_of_subjects() -> None:
     text = (ROOT / "docs" / "methods" / "alike-rows.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^\| (\d+) \| (\.\d+) \| (\d+ \| \d+ \| \d+ \| \d+ \| \d+) \|$", text, re.MULTILINE)
+    shown = re.findall(r"^\| (\d+) \| (\.\d+) \| (\d+ \| \d+ \| \d+) \|$", text, re.MULTILINE)
     found = [row for row in rows("checks.alike_rows") if " rows of each, change " in row[0]]
     assert len(found) == 9
-    assert {cell.split(" of ")[1] for row in found for cell in row[1:]} == {"20"}
-    assert "of 20 tables each (normal columns" in page("methods/alike-rows.md")
+    (number,) = {cell.split(" of ")[1] for row in found for cell in row[1:]}
+    assert f"of {number} tables each (normal columns" in page("methods/alike-rows.md")
     assert shown == [
         (row[0].split()[0], row[0].split()[-1].lstrip("0"), " | ".join(cell.split()[0] for cell in row[1:]))
         for row in found
@@ -75,8 +84,10 @@ def test_rows_in_order(methods: str) -> None:
         f"{times['windows of 20 values of an autoregression (.95)']} times, and windows of 5 values "
         f"{times['windows of 5 values of a random walk']} times"
     ) in methods
-    assert times["field"] == "0"
-    assert {doubted for name, doubted in times.items() if name.endswith("shuffled")} == {"0"}
+    ordered = [row[0].split(" of ") for row in cells("checks.row_order", "independent rows") if len(row) == 1]
+    doubted, n_forests = (sum(int(each[place]) for each in ordered) for place in (0, 1))
+    assert f"of {n_forests} forests on independent rows" in methods
+    assert f"the rows before and after doubted {doubted}" in methods
 
 
 def test_the_labels_that_bags_leave_out(methods: str) -> None:
@@ -103,13 +114,13 @@ def test_subjects_in_random_order(methods: str) -> None:
     def found(name: str) -> tuple[str, str]:
         return re.findall(rf"\| {re.escape(name)} \(% of (\d+)\) +\| +([\d.]+)", text)[0]
 
-    lists = ("first list", "second list", "third list")
-    outside = [found(f"panels and series, {name}: outside, doubted or refused")[1] for name in lists]
-    large = [found(f"{name}: twice the stated error or more, doubted or refused")[1] for name in lists]
+    lists = ("first list", "second list", "third list", "fourth list")
+    outside = [found(f"panels and series, {name}: outside, doubted")[1] for name in lists]
+    large = [found(f"{name}: twice the stated error or more, doubted")[1] for name in lists]
     n_tables, filed = found("independent tables, in file order: doubted")
     shuffled = found("independent tables, in random order: doubted")[1]
-    assert "{}, {} and {} % were doubted or refused".format(*outside) in methods
-    assert "of those with twice the stated error or more {}, {} and {} %".format(*large) in methods
+    assert "{}, {}, {} and {} % were doubted".format(*outside) in methods
+    assert "of those with twice the stated error or more {}, {}, {} and {} %".format(*large) in methods
     assert (
         f"Of {n_tables} independent tables, {filed} % were doubted in file order and {shuffled} % in random" in methods
     )
