@@ -198,9 +198,9 @@ def _outcome(kind: str, own: Trees, truth: dict[str, Any]) -> Outcome:
     of_labels = [
         100.0 * (each.asymptote - true) for each, true in zip(report.label_errors, truth["labels"], strict=True)
     ]
-    # The truth on fresh rows differs from that on these by the noise of a share.
-    noise = math.sqrt(truth["limit"] * (1.0 - truth["limit"]) / own.y.size)
-    fresh = truth["limit"] + noise * np.random.default_rng(0).standard_normal(400)
+    # The share of fresh rows given that of these, by Jeffreys' prior: of three wrong rows, normal noise is below 0.
+    n_wrong = truth["limit"] * own.y.size
+    fresh = np.random.default_rng(0).beta(n_wrong + 0.5, own.y.size - n_wrong + 0.5, 400)
     return Outcome(
         kind,
         size,
