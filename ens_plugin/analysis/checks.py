@@ -283,8 +283,8 @@ def _sign_of_subjects(
     )
 
 
-# Of the difference of targets among mates, to that of the next rows.
-LARGEST_DIFFERENCE = 0.5
+# Of more mates than these, each member drew some; and the difference of their targets to that of the next rows.
+MOST_JUDGED_MATES, LARGEST_DIFFERENCE = 6, 0.5
 
 
 def _near_in_columns(
@@ -300,9 +300,10 @@ def _near_in_columns(
     sign = "Many rows lie far nearer to a few others than to all the rest, as copies with small changes do."
     drew = ~block.counted[:, near[:, 0]]
     found = mate_losses(losses, block.counted[:, queries], drew, np.arange(queries.size))
-    if found is not None and found.n_rows >= FEWEST_ROWS_WITH_MATES and _is_larger(found, NEAR_STANDARD_ERRORS):
+    is_judged = found is not None and found.n_rows >= FEWEST_ROWS_WITH_MATES and n_mates <= MOST_JUDGED_MATES
+    if found is not None and is_judged and _is_larger(found, NEAR_STANDARD_ERRORS):
         return (_doubt_about_mates(found, sign),)
-    # Of several mates each member drew some: the losses tell nothing then, but the targets do.
+    # Where the losses tell nothing, the targets do.
     other, own = block.target[near[differ]], block.target[queries][differ, None]
     unlike = np.asarray(other != own, dtype=np.float64) if block.n_labels else np.abs(other - own)
     inside, outside = unlike[:, :n_mates].mean(axis=1), unlike[:, n_mates : 2 * n_mates].mean(axis=1)

@@ -355,7 +355,7 @@ def _free_columns(directions: FloatArray) -> PlaceArray:
 
 
 # More mates than these leave no gap; the width in ranks by which these are scattered; and the least ratio of steps.
-MOST_MATES, SCATTER, LEAST_GAP = 8, 2.0, 1.4
+MOST_MATES, SCATTER, LEAST_GAP = 12, 2.0, 1.4
 
 
 def scattered(ranks: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -370,7 +370,7 @@ def mates_before_gap(distances: FloatArray) -> int:
 
     Where rows are as dense around a row as a little further away, the steps :math:`k \log(d_{k+1} / d_k)` are
     independent exponential variables of one mean, whatever the dimension (Fisher 1929).  Where each row has k mates,
-    the k-th step leads from them to all others.  For up to eight mates, the mean of a step over rows has to be 1.4
+    the k-th step leads from them to all others.  For up to twelve mates, the mean of a step over rows has to be 1.4
     times that of the next one, and larger by five standard errors.
     """
     n_rows, n_nearest = distances.shape

@@ -146,7 +146,7 @@ def test_independent_rows_have_no_gap(n_columns: int, kind: str) -> None:
         assert not mates(np.column_stack([values, beside.get(kind, values[:, 0])]))
 
 
-@pytest.mark.parametrize("n_copies", [1, 2, 4, 6, 8])
+@pytest.mark.parametrize("n_copies", [1, 2, 4, 6, 10, 12])
 @pytest.mark.parametrize(("n_columns", "change"), [(4, 0.05), (8, 0.2), (12, 0.3)])
 def test_copies_with_changes_leave_a_gap(n_copies: int, n_columns: int, change: float) -> None:
     rng = np.random.default_rng(n_copies)

@@ -219,9 +219,10 @@ def test_groups_without_metadata_routing() -> None:
 
 
 def test_a_doubt_is_warned_of() -> None:
-    # As an oversampler leaves them.
-    y = np.append(np.tile([0, 0, 0, 0, 1], 20), np.ones(60, dtype=int))
-    rows = np.random.default_rng(0).random((y.size, 3))
+    # Copies in random order.
+    y = np.random.default_rng(1).integers(0, 2, 80).repeat(2)
+    order = np.random.default_rng(2).permutation(y.size)
+    rows, y = np.random.default_rng(0).random((80, 3)).repeat(2, axis=0)[order], y[order]
     model = clone(FOREST).fit(rows, y)
     (doubt,) = ens_plugin.analyze(model, rows, y).basis.doubts
     with pytest.warns(WeakEstimateWarning) as caught:
