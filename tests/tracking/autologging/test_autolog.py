@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -31,6 +32,7 @@ import ens_plugin
 from ens_plugin import EnsembleReport, RightSizedClassifier, autolog
 from ens_plugin.tracking import autologging as fit_report
 from ens_plugin.tracking import data_digest, settings
+from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs
@@ -242,15 +244,18 @@ class OversamplingPipeline(Pipeline):  # type: ignore[misc]
         return self
 
 
-def test_copies_that_an_oversampler_made_are_warned_of(
-    embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+def test_copies_that_an_oversampler_made_are_doubted(
+    embedded: mlflow.MlflowClient, experiment: str, tmp_path: Path
 ) -> None:
-    autolog(log_artifacts=False, max_overhead=PATIENT)
+    autolog(max_overhead=PATIENT)
     fewer = np.sort(np.append(np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:20]))
     OversamplingPipeline([("forest", classifier())]).fit(X[fewer], y[fewer])
-    assert not any(map(has_report, top_runs(embedded, experiment)))
-    (warning,) = messages(log, logging.WARNING)
-    assert "are probably copies" in warning
+    assert wait_until_sent(60)
+    run = only_run(embedded, experiment).info.run_id
+    file = embedded.download_artifacts(run, "ensemble/report.json", str(tmp_path))
+    report = EnsembleReport.from_json(Path(file).read_text(encoding="utf-8"))
+    assert not report.is_actionable
+    assert "look like copies of another one" in report.basis.doubts[0]
 
 
 def test_a_resampling_step_is_warned_of(
