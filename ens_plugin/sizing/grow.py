@@ -46,7 +46,7 @@ from ens_plugin.errors import (
     warn_user,
 )
 from ens_plugin.findings import Finding
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, with_findings
+from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, changed, with_findings
 from ens_plugin.sizing.truncate import is_enough_at, truncate
 
 if TYPE_CHECKING:
@@ -477,7 +477,7 @@ def grow(
     grown, report = steps.around(model), course.report
     if report is not None:
         # Models before the last one may be of another class.
-        report = replace(report, model=type(model).__name__)
+        report = changed(report, model=type(model).__name__)
     return Growth(
         model=grown,
         n_members=outcome.n_members,
