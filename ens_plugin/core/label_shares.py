@@ -65,7 +65,7 @@ MOST_RIVALS = 12
 # Rivals whose shares an ensemble's label is decided by.
 LEADING = 3
 # Prior standard deviation of the power of the divisions, and the step that its effect is seen by.
-EXPONENT_SD, EXPONENT_STEP = 0.1, -0.1
+EXPONENT_SD, EXPONENT_STEP = 0.05, -0.1
 LEAST_MASS = 1e-12
 LEAST_SHARE = np.float32(1e-30)
 TINY = 1e-300
