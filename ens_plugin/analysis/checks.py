@@ -419,13 +419,10 @@ def numeric_columns(table: Any) -> NDArray[np.intp]:
     return np.arange(table.shape[1] if is_numeric else 0)
 
 
-def numbers(table: Any, rows: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
-    """Return some columns of the rows at a slice or an array of positions, shape (..., n_columns)."""
-    if isinstance(rows, np.ndarray) and rows.ndim > 1:
-        return numbers(table, rows.ravel(), columns).reshape(*rows.shape, columns.size)
+def numbers(table: Any, rows: NDArray[np.integer], columns: NDArray[np.intp]) -> NDArray[Any]:
+    """Return some columns of the rows at some positions, shape (n_rows, n_columns)."""
     if columns.size == 0:
-        n_rows = rows.size if isinstance(rows, np.ndarray) else len(range(*rows.indices(table.shape[0])))
-        return np.empty((n_rows, 0))
+        return np.empty((rows.size, 0))
     if isinstance(table, pd.DataFrame):
         return np.asarray(table.iloc[rows, columns].to_numpy(dtype=np.float64, na_value=np.nan))
     # Columns ascend, so that as many as there are are all of them, in order.

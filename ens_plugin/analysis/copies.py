@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ens_plugin.analysis.weights import encode_groups
 from ens_plugin.core.alike_rows import column_halves, copied_rows, numbered
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import EXACT, BoolArray, FloatArray
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
@@ -263,6 +264,13 @@ class RowLikeness:
     repeats: RepeatedRows | None
     cell: NDArray[np.int32] | None
     all_differ: bool = False
+
+    def cell_bags(self, bags: Bags) -> Bags | None:
+        """Return bags in which a row is where any row of equal features is; None where no rows are copied."""
+        if self.repeats is None or not self.repeats.copied.any():
+            return None
+        assert self.cell is not None
+        return bags.by_group(self.cell)
 
     def take(self, rows: NDArray[np.intp]) -> RowLikeness:
         """Return the groups, copies and equal features of some of the rows."""

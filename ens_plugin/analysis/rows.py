@@ -244,12 +244,10 @@ def _narrowed(target: NDArray[Any], adapter: EnsembleAdapter) -> NDArray[Any]:
 
 def _with_bags(rows: Rows, bags: Bags) -> Rows:
     """Return training rows with their bags, by group where groups are given, and by cell where rows are copied."""
-    adapter, likeness, chances, cell_bags = rows.adapter, rows.likeness, None, None
+    adapter, likeness, chances = rows.adapter, rows.likeness, None
+    cell_bags = likeness.cell_bags(bags)
     if likeness.groups is None:
         chances = adapter.left_out_chances()
-    if likeness.repeats is not None and likeness.repeats.copied.any():
-        assert likeness.cell is not None
-        cell_bags = bags.by_group(likeness.cell)
     if likeness.groups is not None:
         compare_rows_with_stored(adapter, rows.features, bags, rows.target)
         bags = bags.by_group(likeness.groups)

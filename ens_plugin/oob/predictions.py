@@ -25,7 +25,7 @@ from ens_plugin.analysis.checks import (
     is_sorted,
     unequal_bag_doubts,
 )
-from ens_plugin.analysis.copies import HashedRows, find_repeats, hash_rows, identical_rows, row_cells
+from ens_plugin.analysis.copies import HashedRows, hash_rows, identical_rows, row_likeness
 from ens_plugin.analysis.evidence import block_rows, label_count, row_blocks
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.analysis.options import AnalysisOptions, Metric
@@ -478,12 +478,10 @@ def _warn_of_doubts(
     adapter: EnsembleAdapter, features: Any, bags: Bags, table: HashedRows | None, target: NDArray[Any]
 ) -> None:
     """Warn where an analysis would doubt an error from these predictions."""
-    copied, cells, cell_bags = find_repeats(table, target).copied, row_cells(table), None
-    if copied.any():
-        assert cells is not None
-        cell_bags = bags.by_group(cells)
+    likeness = row_likeness(None, table, target, "oob")
+    assert likeness.repeats is not None
     values = None if table is None else table.table
     sample = outputs_of_some(adapter, features, bags, target, compared_number(adapter))
-    rows = AlikeRows(copied, cell_bags, bags, values, is_sorted(values, target))
+    rows = AlikeRows(likeness.repeats.copied, likeness.cell_bags(bags), bags, values, is_sorted(values, target))
     for found in (*unequal_bag_doubts(adapter, sample), *alike_findings(adapter, sample, rows)):
         warn_user(found.sentence, WeakEstimateWarning)

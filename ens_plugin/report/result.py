@@ -735,11 +735,14 @@ class ReportContent:
         def __getattr__(self, name: str) -> Any:
             """Return a part that is computed now, because it is read for the first time (:class:`Later`)."""
             later = vars(self).get(LATER, {})
-            if name not in later:
+            compute = later.get(name)
+            if compute is None:
+                if name in vars(self):  # another thread was first
+                    return vars(self)[name]
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found = vars(self)[name] = later[name]()
+            found = vars(self)[name] = compute()
             # What it was computed from is not needed any more.
-            del later[name]
+            later.pop(name, None)
             return found
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -58,4 +59,4 @@ def test_copies_hold_values_alone(report: EnsembleReport, copied: object) -> Non
 
 def test_other_names_are_refused_as_by_any_object(report: EnsembleReport) -> None:
     with pytest.raises(AttributeError, match="'EnsembleReport' object has no attribute 'lable_errors'"):
-        report.lable_errors  # type: ignore[attr-defined]  # noqa: B018
+        attrgetter("lable_errors")(report)
