@@ -27,7 +27,7 @@ from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.tree_table import MAX_CHANCE, TreeTable
 from ens_plugin.core.bags import UNSEEN, Bags
 from ens_plugin.core.sample import LabelOrder, spread_rows
-from ens_plugin.core.tally import RowBlock, Sums, VoteCounts, count_votes_by, value_sums
+from ens_plugin.core.tally import RowBlock, VoteCounts, count_votes_by, value_sums
 from ens_plugin.core.validation import CELLS_AT_ONCE, AnyIntArray, FloatArray, IntArray, counted
 from ens_plugin.errors import EnsPluginWarning, warn_user
 
@@ -668,6 +668,9 @@ def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> Out
             found.append(column)
             outside += thresholds.size
     return OutsideColumns(tuple(sorted(found)), n_compared, outside / compared if compared else 0.0)
+
+
+Sums = Callable[[RowBlock], FloatArray]
 
 
 class CompiledSums(NamedTuple):

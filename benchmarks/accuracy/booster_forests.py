@@ -14,7 +14,7 @@ import ens_plugin
 from benchmarks.shared.forests import FEW, Plan, Record
 from benchmarks.shared.problems import FORMULAS
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.core.tally import RowBlock, tally_margins, tally_score_signs
+from ens_plugin.core.tally import RowBlock, mean_and_sd, member_margins, strongest_rival, value_sums
 
 __all__ = ["LIBRARIES", "Library", "fresh_error", "scores", "tossed_rows"]
 
@@ -106,13 +106,14 @@ def scores(library: str, plan: Plan) -> Record:
     booster = LIBRARIES[library].train(X, y, plan.n_trees, plan.forest_seed())
     outputs, is_oob = _out_of_bag_scores(booster, X, y)
     block = RowBlock(outputs, is_oob, y, np.unique(y).size)
-    tally = tally_score_signs(block) if outputs.ndim == 2 else tally_margins(block)
-    return {
-        **_few_scores(ens_plugin.truncate(booster, FEW), X, y),
-        "mean": tally.mean,
-        "sd": tally.sd,
-        "trials": tally.trials,
-    }
+    margins = (
+        np.where(y == 1, outputs, -outputs)
+        if outputs.ndim == 2
+        else member_margins(block, strongest_rival(block.support, y))
+    )
+    trials, total, squares = value_sums(RowBlock(margins, is_oob, y, 0))
+    mean, sd = mean_and_sd(total, squares, trials)
+    return {**_few_scores(ens_plugin.truncate(booster, FEW), X, y), "mean": mean, "sd": sd, "trials": trials}
 
 
 def fresh_error(library: str, sample: Callable[[Plan], tuple[Array, Array, np.random.Generator]], plan: Plan) -> Record:

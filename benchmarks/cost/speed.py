@@ -22,7 +22,7 @@ from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.evidence import tally_rows
 from ens_plugin.core.error_curve import binomial_curve, recommended_size
-from ens_plugin.core.tally import SupportTally
+from ens_plugin.core.tally import LabelTally
 from ens_plugin.core.votes import fit_mixture
 
 Array = NDArray[Any]
@@ -98,8 +98,8 @@ def tally_curve_and_size(forest: RandomForestClassifier, features: Array, y: Arr
             progress=None,
         )
         tally = evidence.tally
-        assert isinstance(tally, SupportTally)
-        mixture = fit_mixture(tally.wrong, tally.trials)
+        assert isinstance(tally, LabelTally)
+        mixture = fit_mixture(tally.wrong_members, tally.trials)
         mixture.error(CURVE_SIZES)
         return recommended_size(mixture.support, mixture.weights)
 

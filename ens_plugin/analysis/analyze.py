@@ -41,7 +41,7 @@ from ens_plugin.analysis.checks import (
 )
 from ens_plugin.analysis.copies import RowLikeness, hash_rows, identical_rows
 from ens_plugin.analysis.curves import estimate_regression, largest_shared_size
-from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, counts_hard_votes
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes
 from ens_plugin.analysis.evidence import Evidence, Progress, progress_bar, tally_rows
 from ens_plugin.analysis.labels import estimate_labels, label_errors
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
@@ -71,7 +71,7 @@ from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, row_losses, squared_losses_at
 from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import AnyTally, ValueTally, select_rows
+from ens_plugin.core.tally import LabelTally, ValueTally
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, coded, distinct, finding
@@ -226,15 +226,16 @@ def _judged_rows(
     tally, total = tallied.tally, tallied.weight.total
     is_plain = tallied.weight.rows is None and tallied.weight.groups is None and (total == total[0]).all()
     is_common = report.error_curve.metric in (ZERO_ONE, SQUARED) and math.isfinite(estimates.seed_variance)
-    if known.target is None or not (is_plain and is_common) or not isinstance(tally, AnyTally):
+    if known.target is None or not (is_plain and is_common):
         return None
     is_held_out, factor = report.data == "holdout", 1.0
     if isinstance(tally, ValueTally):
         factor = 1.0 if is_held_out else OUT_OF_BAG_FACTOR
         losses = row_losses(tally) if is_held_out else squared_losses_at(tally, report.n_members)
     else:
+        assert isinstance(tally, LabelTally)
         # A tie of few out-of-bag members need not be a tie of the whole ensemble; half an error varies less.
-        errors = row_losses(tally, known.target if is_held_out else None)
+        errors = np.where(tally.trials > 0, tally.is_wrong, np.nan) if is_held_out else row_losses(tally)
         # Every report keeps them, and 0, a half and 1 need no more than two bytes.
         losses = errors.astype(np.float16)
     shift = 0.0 if is_held_out else report.error - float(np.nanmean(losses, dtype=np.float64))
@@ -250,7 +251,7 @@ def _evidence(tallied: Evidence, shares: RowShares, usable: NDArray[np.bool_], s
     evidence = shares.evidence
     if evidence.weight.groups is None:
         return evidence
-    assert isinstance(evidence.tally, AnyTally)
+    assert isinstance(evidence.tally, LabelTally | ValueTally)
     weight = with_groups(evidence.weight, evidence.tally, usable, settings.interval_level)
     return replace(evidence, weight=weight)
 
@@ -335,7 +336,7 @@ def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
 
 
 def _members_needed(evidence: Evidence) -> int:
-    return 1 if counts_hard_votes(evidence.tally) else 2
+    return 1 if evidence.label is not None and are_votes(evidence.sample.block) else 2
 
 
 def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: int) -> None:
@@ -360,26 +361,10 @@ def _estimate(
     usable: NDArray[np.bool_],
     settings: ResolvedOptions,
 ) -> Estimates:
-    rows = _usable_part(evidence, usable)
+    rows = evidence.part(usable)
     if adapter.info.task == "regression":
         return estimate_regression(rows, adapter.n_members, settings)
     return estimate_labels(rows, adapter.n_members, settings, has_scores=adapter.output_kind == "scores")
-
-
-def _usable_part(evidence: Evidence, usable: NDArray[np.bool_]) -> Evidence:
-    """Return the tallies of some of the rows."""
-    if usable.all():
-        return evidence
-    tally = evidence.tally
-    return replace(
-        evidence,
-        tally=select_rows(tally, usable)
-        if isinstance(tally, AnyTally)
-        else replace(tally, trials=tally.trials[usable]),
-        sample=evidence.sample.keep(usable),
-        weight=evidence.weight.select(usable),
-        label=None if evidence.label is None else evidence.label[usable],
-    )
 
 
 def _members_of(evidence: Evidence, usable: NDArray[np.bool_]) -> FloatArray:
@@ -496,7 +481,6 @@ def report_on_rows(rows: Rows, evidence: Evidence, settings: ResolvedOptions) ->
     adapter, sampled = rows.adapter, evidence.sample.rows
     if settings.data == "oob" and rows.groups is None:
         compare_with_stored(adapter, evidence.sample, rows.place(sampled))
-    assert isinstance(evidence.tally, AnyTally)
     own: tuple[Finding, ...] = ()
     if settings.data == "holdout":
         own = own_prediction_doubts(adapter, evidence.sample, evidence.tally, evidence.weight.total)

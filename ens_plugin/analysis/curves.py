@@ -25,13 +25,13 @@ from ens_plugin.core.comparison import influence_on_variance, shared_luck_varian
 from ens_plugin.core.error_curve import (
     hypergeometric_limit,
 )
-from ens_plugin.core.grouped_tally import GroupedValues
 from ens_plugin.core.intervals import (
     FittedTail,
 )
 from ens_plugin.core.losses import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import (
+    Tally,
     ValueTally,
     tally_values,
 )
@@ -74,10 +74,9 @@ LONGEST_TAIL = 0.75
 
 def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOptions) -> Estimates:
     """Return the error curve, recommended size, bias, variance and uncertainty of a regressor under squared loss."""
-    tally, sample = data.tally, data.sample
-    assert isinstance(tally, (ValueTally, GroupedValues))
-    weight = as_row_weight(data.weight, tally.trials.size)
-    moments = _moments(tally, weight)
+    sample = data.sample
+    weight = as_row_weight(data.weight, data.tally.n_rows)
+    moments = data.moments or _moments(data.tally, weight)
     luck = _luck_of_members(sample, weight)
     loss = replace(fit_moments(moments), luck=luck.member_sd)
     rows = tally_values(sample.block)
@@ -159,10 +158,8 @@ def _tail_doubts(moments: LossMoments, tail: FittedTail | None) -> tuple[Finding
     return ()
 
 
-def _moments(tally: ValueTally | GroupedValues, weight: RowWeight) -> LossMoments:
-    if isinstance(tally, GroupedValues):
-        assert tally.moments is not None
-        return tally.moments
+def _moments(tally: Tally, weight: RowWeight) -> LossMoments:
+    assert isinstance(tally, ValueTally)
     return loss_moments(tally.mean, tally.variance, tally.trials, tally.target, weight.total, weight.groups)
 
 

@@ -17,24 +17,18 @@ from ens_plugin.core.intervals import (
 )
 from ens_plugin.core.pair_covariance import fold_groups, shared_variance
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import (
-    AnyTally,
-    RowBlock,
-    SupportTally,
-    parts_of,
-)
+from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.core.weights import RowWeight, effective_groups
 from ens_plugin.findings import Finding
 
 if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
-    from ens_plugin.core.grouped_tally import GroupedValues
     from ens_plugin.core.sample import Sample
     from ens_plugin.core.validation import FloatArray, IntArray
     from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["SLOW_ROWS", "Estimates", "ResolvedOptions", "algorithmic_sd", "are_votes", "counts_hard_votes"]
+__all__ = ["SLOW_ROWS", "Estimates", "ResolvedOptions", "algorithmic_sd", "are_votes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,15 +137,6 @@ def algorithmic_sd(
 
 # Rows of a random sample that slow estimates are made on.
 SLOW_ROWS = 2_000
-
-
-def counts_hard_votes(tally: AnyTally | GroupedValues) -> bool:
-    """Return whether the tally counts hard votes for one of two labels."""
-    if not isinstance(tally, SupportTally):
-        return False
-    # Of votes both are mostly one array.
-    wrong, squares = vars(tally)["wrong"], vars(tally)["squares"]
-    return wrong is squares or all(np.array_equal(part.wrong, part.squares) for _, part in parts_of(tally))
 
 
 def are_votes(block: RowBlock) -> bool:

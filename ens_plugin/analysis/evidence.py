@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,27 +13,24 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.trees import CompiledSums, compiled_sums, label_order, moment_sums
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import Sample, ScoreBlock, sample_keys, smallest_keys
 from ens_plugin.core.tally import (
     CHUNK,
-    AnyTally,
+    LabelTally,
     RowBlock,
-    SupportTally,
+    Tally,
     both_scores,
     copy_rows,
     empty_tally,
     select_rows,
-    tally_margins,
-    tally_score_signs,
-    tally_support,
+    tally_labels,
     tally_values,
 )
 from ens_plugin.core.weights import RowWeight
 
 if TYPE_CHECKING:
-    from ens_plugin.core.grouped_tally import GroupedValues
+    from ens_plugin.core.losses import LossMoments
     from ens_plugin.core.validation import FloatArray, IntArray
 
 __all__ = [
@@ -50,39 +46,39 @@ __all__ = [
     "row_blocks",
     "sample_limit",
     "sampling_seed",
-    "tally_block",
+    "tally_of",
     "tally_rows",
 ]
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Sums over members by row (tallies), and sampled outputs, from which all estimates are computed.
+    """What remains of the members' outputs by row, and sampled outputs, from which all estimates are computed.
 
     Attributes
     ----------
-    tally : SupportTally, MarginTally, ValueTally or GroupedValues
-        One entry per row, or per group of rows.
+    tally : Tally
+        One entry per row, or, of a cluster, per kind of rows that are alike in all that it holds.
     sample : Sample
         The members' outputs for a random subset of the rows; its rows are entries of the tally.
     weight : RowWeight
         Weights of the entries.
     label : ndarray of int, shape (n_entries,), or None
-        Label code of each row, of any type of integer, to be compared and to select entries of arrays; None for
-        regression, and where entries are groups of rows.
-    by_label : ndarray, shape (2, n_labels, n_members + 1), or None
-        Where entries are groups of rows: rows with weight by label and number of members, and their weight.
+        Label code of each entry, of any type of integer, to be compared and to select entries of arrays; None for
+        regression.
+    moments : LossMoments or None
+        Of the squared error, where the entries of the tally are rows alike and do not tell it.
     chance : ndarray, shape (n_entries,), or None
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
     metric_sample : Sample or None
         Like `sample`, but of more rows, for a metric; None without a metric, or if `sample` has enough rows.
     """
 
-    tally: AnyTally | GroupedValues
+    tally: Tally
     sample: Sample
     weight: RowWeight
     label: IntArray | None = field(default=None, kw_only=True)
-    by_label: FloatArray | None = field(default=None, kw_only=True)
+    moments: LossMoments | None = field(default=None, kw_only=True)
     chance: FloatArray | None = field(default=None, kw_only=True)
     proof: BagProof = field(default_factory=BagProof, kw_only=True)
     metric_sample: Sample | None = field(default=None, kw_only=True)
@@ -93,8 +89,9 @@ class Evidence:
         return self.sample if self.metric_sample is None else self.metric_sample
 
     def part(self, mask: NDArray[np.bool_]) -> Evidence:
-        """Return some of the rows, each an entry of the tally; `metric_sample` remains that of all."""
-        assert isinstance(self.tally, AnyTally)
+        """Return some of the entries; `metric_sample` remains that of all."""
+        if mask.all():
+            return self
         return replace(
             self,
             tally=select_rows(self.tally, mask),
@@ -105,21 +102,20 @@ class Evidence:
 
     def sort_samples(self) -> Evidence:
         """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""
-        of_labels = label_order()
         if self.metric_sample is None:
-            sample = self.sample.sort_by_content(of_labels)
-            if isinstance(self.tally, SupportTally) and sample.block.is_vote:
+            sample = self.sample.sort_by_content()
+            if isinstance(self.tally, LabelTally) and sample.block.is_vote and sample.block.n_labels == 2:
                 _keep_counts(sample.block, self.tally, sample.rows)
             return replace(self, sample=sample)
-        more = self.metric_sample.sort_by_content(of_labels)
+        more = self.metric_sample.sort_by_content()
         # The rows of the smaller sample are some of these, and their order is the same among others.
         smaller = more.select(np.flatnonzero(np.isin(more.rows, self.sample.rows)))
         return replace(self, sample=smaller, metric_sample=more)
 
 
-def _keep_counts(block: RowBlock, tally: SupportTally, rows: IntArray) -> None:
+def _keep_counts(block: RowBlock, tally: LabelTally, rows: IntArray) -> None:
     """Keep with some rows their numbers of members and of votes on two labels, which the tally of all has counted."""
-    wrong, trials = tally.wrong[rows], tally.trials[rows]
+    wrong, trials = tally.wrong_members[rows], tally.trials[rows]
     second = np.where(block.target == 0, wrong, trials - wrong)
     for name, counts in (("trials", trials), ("support", np.column_stack([trials - second, second]))):
         counts.flags.writeable = False
@@ -136,8 +132,6 @@ BLOCK_BYTES = 16_000_000
 # Outputs of so many bytes, and what is computed from them, stay in a processor's cache.
 CACHED_BYTES = 4_000_000
 FIXED_ROWS = 4096
-# Sampled rows whose outputs are computed apart from the sums of all are at most one in so many.
-FEW_SAMPLED = 4
 SAMPLE_ROWS = 20_000
 SAMPLE_BYTES = 48_000_000
 # What the sample corrects has a tenth of the noise with two labels that it has with many.
@@ -155,20 +149,20 @@ def tally_rows(
     weight: FloatArray,
     *,
     with_metric: bool = False,
+    tally: Callable[[RowBlock], Tally] | None = None,
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> Evidence:
-    """Return sums over the out-of-bag members of each row (tallies), and sampled outputs.
+    """Return what remains of the out-of-bag members' outputs for each row, and sampled outputs.
 
-    Blocks are read in as many threads as joblib's context allows; the result does not depend on it.
+    `tally` makes a tally of a block, by default that of the task.  Blocks are read in as many threads as joblib's
+    context allows; the result does not depend on it.
     """
     n_rows = target.size
     kept, sampled = _sampled_rows(adapter, weight, rng, with_metric=with_metric)
-    reader = BlockReader(adapter, features, bags, target, weight, kept, with_metric)
-    # Where blocks are added up without their outputs, higher ones read each member's bag and leaves fewer times.
-    is_summed = adapter.reads_few_rows_fast and n_rows >= FEW_SAMPLED * kept.size
-    blocks = row_blocks(adapter, n_rows, FEW_SAMPLED if is_summed else 1)
-    finished = in_threads(partial(reader.read, most=block_rows(adapter, n_rows)), blocks)
+    reader = BlockReader(adapter, features, bags, target, weight, kept, with_metric, tally)
+    blocks = row_blocks(adapter, n_rows)
+    finished = in_threads(reader.read, blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
     rows = _joined(parts, n_rows, kept.size)
     is_all = sampled.size == kept.size
@@ -183,15 +177,15 @@ def tally_rows(
 
 @dataclass(frozen=True, eq=False)
 class TalliedBlock:
-    """Tallies of one block of rows, with the attributes of :class:`Evidence`."""
+    """The tally of one block of rows, with the attributes of :class:`Evidence`."""
 
-    tally: AnyTally
+    tally: Tally
     sample: Sample
 
 
 def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> TalliedBlock:
     """Return consecutive blocks joined into one, each released as soon as it is copied."""
-    tally: AnyTally | None = None
+    tally: Tally | None = None
     row, place = 0, 0
     for part in parts:
         if tally is None:
@@ -218,59 +212,12 @@ class BlockReader:
     weight: FloatArray
     sampled: IntArray
     with_metric: bool = False
+    tally: Callable[[RowBlock], Tally] | None = None
 
-    def read(self, rows: slice, most: int | None = None) -> TalliedBlock:
-        """Return the tallies of one block of rows, with the outputs of at most `most` rows at a time."""
-        summed = self._summed(rows)
-        if summed is not None:
-            return summed
-        if most is None or rows.stop - rows.start <= most:
-            return self._read(rows)
-        parts = [slice(start, min(start + most, rows.stop)) for start in range(rows.start, rows.stop, most)]
-        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
-        return _joined(map(self._read, parts), rows.stop - rows.start, int(last - first))
-
-    def _read(self, rows: slice) -> TalliedBlock:
-        block = self._block(rows)
-        return TalliedBlock(
-            tally=tally_block(block, self.adapter),
-            sample=self._sample(block, rows),
-        )
-
-    def _summed(self, rows: slice) -> TalliedBlock | None:
-        """Return the tallies of a block whose adapter adds up outputs without returning them; None where none does."""
-        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
-        chosen = self.sampled[first:last]
-        if chosen.size * FEW_SAMPLED > rows.stop - rows.start or rows.start % 8:
-            return None
-        if (sums := self._sums(rows)) is None:
-            return None
-        # Its tally needs no outputs.
-        n_labels, shape = label_count(self.adapter), (self.adapter.n_members, 0)
-        outputs = np.empty((*shape, n_labels) if sums.of_margins else shape)
-        block = RowBlock(outputs, np.empty(shape, dtype=np.bool_), self._target_of(rows), n_labels)
-        tally = tally_block(block, self.adapter, sums)
-        return TalliedBlock(tally, Sample(self._both(self._apart(chosen, sums)), chosen, self.weight[chosen]))
-
-    def _sums(self, rows: slice) -> CompiledSums | None:
-        """Return what returns the sums of a block, which the adapter has computed; None where it does not."""
-        bags = None if self.bags is None else self.bags.part(rows)
-        values = self.adapter.value_sums(self.features[rows], bags)
-        if values is not None:
-            return CompiledSums(of_values=lambda _: values)
-        margins = self.adapter.margin_sums(self.features[rows], bags, self._target_of(rows))
-        return None if margins is None else CompiledSums(of_margins=lambda _: margins)
-
-    def _apart(self, chosen: IntArray, sums: CompiledSums) -> RowBlock:
-        """Return the members' outputs for some rows, by position, whose sums are known."""
-        in_bag = None if self.bags is None else self.bags.at(chosen)
-        if sums.of_values:
-            outputs = self.adapter.outputs(self.features[chosen])
-            counted = np.ones(outputs.shape, dtype=bool) if in_bag is None else ~in_bag
-        else:
-            bags = None if in_bag is None else Bags.from_mask(in_bag)
-            outputs, counted = self.adapter.block(self.features[chosen], bags, slice(0, chosen.size))
-        return RowBlock(outputs, counted, self._target_of(chosen), label_count(self.adapter))
+    def read(self, rows: slice) -> TalliedBlock:
+        """Return the tally of one block of rows, with the sampled outputs."""
+        block, tally = self._block(rows), self.tally or tally_of(self.adapter)
+        return TalliedBlock(tally(self._both(block)), self._sample(block, rows))
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
@@ -298,22 +245,12 @@ class BlockReader:
             return block
         if self.with_metric:
             return replace(block, outputs=both_scores(block.outputs))
-        return ScoreBlock(block.counted, block.target, block.outputs, moment_sums)
+        return ScoreBlock(block.counted, block.target, block.outputs)
 
 
-def tally_block(block: RowBlock, adapter: EnsembleAdapter, known: CompiledSums | None = None) -> AnyTally:
-    """Return the tally of a block of rows that suits the task and the outputs of its ensemble.
-
-    `known` returns sums that are known already, where the block has no outputs.
-    """
-    sums = compiled_sums(block) if known is None else known
-    if adapter.info.task == "regression":
-        return tally_values(block, sums.of_values)
-    if _has_one_score(adapter, block):
-        return tally_score_signs(block, sums.of_values)
-    if block.n_labels == 2 and adapter.output_kind != "scores":
-        return tally_support(block)
-    return tally_margins(block, sums.of_margins)
+def tally_of(adapter: EnsembleAdapter) -> Callable[[RowBlock], Tally]:
+    """Return the function that makes the tally of a block of the rows of an ensemble."""
+    return tally_values if adapter.info.task == "regression" else tally_labels
 
 
 def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:
@@ -332,28 +269,20 @@ def _output_bytes(adapter: EnsembleAdapter, n_labels: int) -> int:
     return 8 * max(n_labels, 1)
 
 
-def row_blocks(adapter: EnsembleAdapter, n_rows: int, times: int = 1) -> list[slice]:
+def row_blocks(adapter: EnsembleAdapter, n_rows: int) -> list[slice]:
     """Return slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
-    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)), times)
+    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)))
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 
 
-def block_rows(adapter: EnsembleAdapter, wanted: int, times: int = 1) -> int:
-    """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks.
-
-    Of rows whose values an adapter adds up without returning them, `times` as many.
-    """
+def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
+    """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks."""
     # Where rounding depends on the height of a block, the height must not depend on the threads.
     wanted = wanted if adapter.info.is_row_independent else FIXED_ROWS
     n_labels = label_count(adapter)
     # Raw scores of two labels are mostly one number.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
     n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast else BLOCK_BYTES
-    # Sums without outputs take little memory; those of sampled rows do, of one row in four at most.
-    if adapter.offers("value_sums") and n_outputs <= 1:
-        n_bytes = times * BLOCK_BYTES
-    elif adapter.offers("margin_sums") and adapter.reads_few_rows_fast:
-        n_bytes = FEW_SAMPLED * BLOCK_BYTES
     rows = min(n_bytes // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
 

@@ -14,7 +14,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.trees import moment_sums, subset_counts
+from ens_plugin.adapters.trees import subset_counts
 from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, algorithmic_sd, are_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import agreement_size, gap_doubts
@@ -27,15 +27,14 @@ from ens_plugin.core.label_shares import DrawnShares, draw_shares, fit_label_sha
 from ens_plugin.core.margins import RivalMargins, draw_margins
 from ens_plugin.core.sample import Sample, ScoreBlock, SubsetRates, rates_of_subsets, rates_of_votes
 from ens_plugin.core.tally import (
-    MarginTally,
+    LabelTally,
     RowBlock,
-    SupportTally,
     count_members,
     mean_and_sd,
-    mean_share,
     member_labels,
     member_margins,
     strongest_rival,
+    value_sums,
     wrong_support,
 )
 from ens_plugin.core.validation import MAX_SIZE, NEGLIGIBLE, FloatArray, is_tied, previous_odd_size
@@ -297,7 +296,7 @@ def _close_sizes(sizes: FloatArray) -> FloatArray:
 def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, has_scores: bool) -> LabelEstimates:
     """Return what the draws tell of the labels of some rows."""
     tally = rows.tally
-    assert isinstance(tally, (SupportTally, MarginTally))
+    assert isinstance(tally, LabelTally)
     weight = as_row_weight(rows.weight, tally.n_rows)
     sample = drawn_rows(rows.sample)
     relative = sample.weight / sample.weight.sum()
@@ -307,7 +306,7 @@ def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, ha
     ties_to = largest_tied(draws.n_labels, has_votes=has_votes)
     sizes = curve_sizes(settings.max_size, float(previous_odd_size(n_members, ties_to)))
     errors = draws.errors(sizes)
-    losses, dissent = row_losses(tally), np.asarray(tally.wrong_labels / tally.trials)
+    losses, dissent = row_losses(tally), tally.wrong_members / tally.trials
     first, observed = (float(relative @ values[sample.rows]) for values in (dissent, losses))
     first_of_all, of_all = (float(values @ weight.total / weight.total.sum()) for values in (dissent, losses))
     anchor = _anchor(draws, partial(between, sizes, draws.mean(errors)), rates, sample, first, weight)
@@ -387,7 +386,7 @@ def draw_labels(sample: Sample, weight: FloatArray, rates: SubsetRates, *, has_s
 
 
 def _moments(block: RowBlock, margins: FloatArray, rival: NDArray[np.int64]) -> RivalMargins:
-    trials, total, squares = moment_sums(RowBlock(margins, block.counted, block.target, 0))
+    trials, total, squares = value_sums(RowBlock(margins, block.counted, block.target, 0))
     return RivalMargins(*mean_and_sd(total, squares, trials), rival)
 
 
@@ -420,7 +419,7 @@ def estimate_labels(
 ) -> LabelledEstimates:
     """Return the error curve, recommended size, bias, variance and uncertainty of a classifier."""
     tally = rows.tally
-    assert isinstance(tally, (SupportTally, MarginTally))
+    assert isinstance(tally, LabelTally)
     weight = as_row_weight(rows.weight, tally.n_rows)
     warn_of_few_rows(weight.n_effective)
     found = read_labels(rows, n_members, settings, has_scores=has_scores)
@@ -445,7 +444,7 @@ def estimate_labels(
         sizes={"agreement": cache(partial(_size_by_agreement, found, agreement, n_members, settings))},
         agreement=agreement,
         bias_variance=BiasVariance(
-            member_error=mean_share(tally, lambda part: part.wrong_labels, weight.total),
+            member_error=float(np.average(tally.wrong_members / tally.trials, weights=weight.total)),
             member_variance=_member_variance(found),
             ensemble_error=float(now),
             asymptotic_error=limit,
@@ -453,7 +452,7 @@ def estimate_labels(
             loss="0-1 error",
         ),
         algorithmic_sd=cache(seed_sd),
-        findings=gap_doubts(tally, sample, weight, n_members, settings),
+        findings=gap_doubts(tally.wrong_members, tally.trials, sample, weight, n_members, settings),
         error_draws=found.error_law(settings.random_state),
         error_sd=(high - low) / (2.0 * float(ndtri(0.975))),
         seed_variance=luck + extrapolated,

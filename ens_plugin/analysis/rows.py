@@ -23,7 +23,7 @@ from ens_plugin.core.alike_rows import (
 )
 from ens_plugin.core.bags import BagProof, Bags, drawn_share_of_error, is_lower_where_drawn
 from ens_plugin.core.sample import Sample, spread_rows
-from ens_plugin.core.tally import AnyTally, ValueTally
+from ens_plugin.core.tally import Tally, ValueTally
 from ens_plugin.core.validation import CELLS_AT_ONCE, FloatArray, counted, in_few_bytes, shown
 from ens_plugin.errors import BagError, DataMismatchError, EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
@@ -371,7 +371,7 @@ def judge_held_out_rows(adapter: EnsembleAdapter, features: Any, labels: NDArray
 
 
 def own_prediction_doubts(
-    adapter: EnsembleAdapter, sample: Sample, tally: AnyTally, weight: FloatArray
+    adapter: EnsembleAdapter, sample: Sample, tally: Tally, weight: FloatArray
 ) -> tuple[Finding, ...]:
     """Return a doubt about held-out targets that the model itself predicted, or another version of it."""
     if adapter.loss_name is not None:

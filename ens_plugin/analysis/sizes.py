@@ -27,7 +27,6 @@ from ens_plugin.core.agreement import (
 from ens_plugin.core.alike_rows import are_alike, output_cells
 from ens_plugin.core.losses import SquaredLoss, brier_loss
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import MarginTally, SupportTally
 from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray, counted
 from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
 from ens_plugin.errors import InputError
@@ -235,7 +234,12 @@ def values_size(
 
 
 def gap_doubts(
-    tally: SupportTally | MarginTally, sample: Sample, weight: RowWeight, n_members: int, settings: ResolvedOptions
+    wrong: FloatArray,
+    trials: FloatArray,
+    sample: Sample,
+    weight: RowWeight,
+    n_members: int,
+    settings: ResolvedOptions,
 ) -> tuple[Finding, ...]:
     """Return a doubt where too few votes leave open whether rows have close votes at all.
 
@@ -246,7 +250,7 @@ def gap_doubts(
     votes = float(sample.block.trials.mean())
     if settings.respects != ("agreement",) or votes < LEAST_VOTES or not are_votes(sample.block):
         return ()
-    smooth = mixture_of_counts(tally.wrong_labels, tally.trials, weight, 1.0)
+    smooth = mixture_of_counts(wrong, trials, weight, 1.0)
     known = as_rough_as_known(smooth)
     rough = rougher_than_known(known) or known
     if smooth.density is None or not _are_fewer_close(smooth, rough, n_members) or are_alike(sample):

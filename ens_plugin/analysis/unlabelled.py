@@ -16,13 +16,13 @@ from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.custom import CustomEnsemble, EstimatorEnsemble
-from ens_plugin.adapters.members import in_threads, model_errors, several_outputs
+from ens_plugin.adapters.members import model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
 from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE, granted_threads, resolve_options
 from ens_plugin.analysis.copies import HashedRows, hash_rows, row_cells
 from ens_plugin.analysis.estimates import ResolvedOptions, are_votes
-from ens_plugin.analysis.evidence import Evidence, label_count, row_blocks, tally_rows
+from ens_plugin.analysis.evidence import Evidence, label_count, tally_rows
 from ens_plugin.analysis.labels import DRAWN_ROWS, agreement_law, curve_sizes, draw_labels, largest_tied, subset_rates
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows import unit_findings
@@ -35,9 +35,9 @@ from ens_plugin.analysis.sizes import (
 )
 from ens_plugin.core.agreement import gather_cells, has_few_cells
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import MarginTally, RowBlock, SupportTally, member_labels, strongest_rival
+from ens_plugin.core.tally import LeadTally, member_labels, tally_leads
 from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, previous_odd_size, with_article
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, counted, previous_odd_size, with_article
 from ens_plugin.errors import (
     DataMismatchError,
     EnsPluginError,
@@ -578,62 +578,18 @@ def _training_finding(share: TrainingShare, index: pd.Index[Any]) -> Finding:
     return finding("some-training-rows", part, share=share.share, upper=share.upper)
 
 
-@dataclass(frozen=True, eq=False)
-class _Contest:
-    """The two labels of each row that its members support most, as codes, shape (n_rows,) each."""
-
-    lead: IntArray
-    runner_up: IntArray
-
-
-def _contests_of_labels(adapter: EnsembleAdapter, features: Any) -> _Contest:
-    """Return the leading two of more than two labels."""
-
-    def read(rows: slice) -> NDArray[np.int64]:
-        outputs, counts = adapter.block(features[rows], None, rows)
-        block = RowBlock(outputs, counts, np.zeros(outputs.shape[1], dtype=np.int64), label_count(adapter))
-        lead = np.argmax(block.support, axis=1)
-        return np.stack([lead, strongest_rival(block.support, lead)])
-
-    return _Contest(*np.concatenate(list(in_threads(read, row_blocks(adapter, features.shape[0]))), axis=1))
+def _read(adapter: EnsembleAdapter, features: Any, settings: ResolvedOptions) -> tuple[Evidence, LeadTally]:
+    """Return what remains of the members' outputs for the rows, which have no target, and their leading labels."""
+    rng, n_rows = np.random.default_rng(settings.random_state), features.shape[0]
+    no_target, weight = np.zeros(n_rows, dtype=np.int64), np.ones(n_rows)
+    evidence = tally_rows(adapter, features, None, no_target, weight, tally=tally_leads, rng=rng, progress=None)
+    assert isinstance(evidence.tally, LeadTally)
+    return evidence.sort_samples(), evidence.tally
 
 
-def _tallied(adapter: EnsembleAdapter, features: Any, target: IntArray, settings: ResolvedOptions) -> Evidence:
-    rng, weight = np.random.default_rng(settings.random_state), np.ones(target.size)
-    evidence = tally_rows(adapter, features, None, target, weight, rng=rng, progress=None)
-    return evidence.sort_samples()
-
-
-def _read(adapter: EnsembleAdapter, features: Any, settings: ResolvedOptions) -> tuple[Evidence, _Contest, FloatArray]:
-    """Return tallies and samples of the rows, their leading labels, and mean and sd of the margins, shape (2, n_rows).
-
-    The target of the tallies is the first of two labels, and else the leading one.
-    """
-    if label_count(adapter) > 2:
-        contest = _contests_of_labels(adapter, features)
-        evidence = _tallied(adapter, features, contest.lead, settings)
-        # A tie may be rounded to either side of 0.
-        return evidence, contest, np.maximum(_margins(evidence), 0.0)
-    evidence = _tallied(adapter, features, np.zeros(features.shape[0], dtype=np.int64), settings)
-    mean, sd = _margins(evidence)
-    is_second = (mean < 0).astype(np.int64)
-    return evidence, _Contest(is_second, 1 - is_second), np.stack([np.abs(mean), sd])
-
-
-def _margins(evidence: Evidence) -> FloatArray:
-    """Return mean and standard deviation over members of each row's margin of the target's label, shape (2, n_rows)."""
-    tally = evidence.tally
-    if isinstance(tally, SupportTally):
-        share = tally.wrong / tally.trials
-        variance = np.maximum(tally.squares / tally.trials - share**2, 0.0)
-        return np.stack([1.0 - 2.0 * share, 2.0 * np.sqrt(variance)])
-    assert isinstance(tally, MarginTally)
-    return np.stack([tally.mean, tally.sd * np.sqrt(1.0 - 1.0 / tally.trials)])
-
-
-def _members_needed(margins: FloatArray, confidence: float) -> FloatArray:
+def _members_needed(leads: LeadTally, confidence: float) -> FloatArray:
     """Return how many members each row needs for the wanted chance of its label; infinity at a tie (2013 eq. 12)."""
-    mean, sd = margins
+    mean, sd = leads.mean, leads.sd
     apart = np.where(mean > 0, mean, 1.0)
     needed = np.where(mean > 0, np.ceil((float(ndtri(confidence)) * sd / apart) ** 2), np.inf)
     # Members that all give a row the same outputs leave nothing to decide, even at a tie.
@@ -641,17 +597,18 @@ def _members_needed(margins: FloatArray, confidence: float) -> FloatArray:
 
 
 def _undecided_rows(
-    adapter: EnsembleAdapter, contest: _Contest, margins: FloatArray, confidence: float, index: pd.Index[Any]
+    adapter: EnsembleAdapter, leads: LeadTally, confidence: float, index: pd.Index[Any]
 ) -> pd.DataFrame:
     """Return the rows that need more members than there are, the closest first."""
     assert adapter.classes is not None
-    needed = _members_needed(margins, confidence)
+    needed, mean = _members_needed(leads, confidence), leads.mean
+    label, runner_up = (vars(leads)[name] for name in ("label", "runner_up"))
     rows = np.flatnonzero(needed > adapter.n_members)
-    rows = rows[np.argsort(margins[0][rows] / margins[1][rows], kind="stable")]
+    rows = rows[np.argsort(mean[rows] / leads.sd[rows], kind="stable")]
     columns = {
-        "label": adapter.classes[contest.lead[rows]],
-        "runner_up": adapter.classes[contest.runner_up[rows]],
-        "margin": margins[0][rows],
+        "label": adapter.classes[label[rows]],
+        "runner_up": adapter.classes[runner_up[rows]],
+        "margin": mean[rows],
         "needed": needed[rows],
     }
     return pd.DataFrame(columns, index=index[rows])
@@ -717,13 +674,13 @@ def _result(
     share: TrainingShare | None,
 ) -> Agreement:
     of_origin = _origin_findings(adapter, features, index, share)
-    evidence, contest, margins = _read(adapter, features, settings)
-    n_members, n_rows = adapter.n_members, int(margins.shape[1])
+    evidence, leads = _read(adapter, features, settings)
+    n_members, n_rows = adapter.n_members, leads.n_rows
     findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
     law = own_law or _law_of_cells(evidence, row_cells(hash_rows(features, rows)), settings)
     if law is None:
         law = _law_of_draws(adapter, evidence, settings)
-        findings = (*findings, *_gap_doubts(evidence, n_members, settings))
+        findings = (*findings, *_gap_doubts(adapter, evidence, leads, settings))
     found = agreement_size(law, n_members, settings)
     assert found.agreement is not None
     return Agreement(
@@ -734,7 +691,7 @@ def _result(
         recommendation=found,
         interval_level=settings.interval_level,
         probability_sd=_probability_sd(adapter, evidence.sample),
-        undecided=_undecided_rows(adapter, contest, margins, 1.0 - settings.agreement_tolerance, index),
+        undecided=_undecided_rows(adapter, leads, 1.0 - settings.agreement_tolerance, index),
         findings=findings,
     )
 
@@ -749,10 +706,13 @@ def _few_rows(n_rows: int) -> tuple[Finding, ...]:
     return (finding("few-rows", f"Only {n_rows} rows: every estimate is imprecise. Pass more rows.", n_rows=n_rows),)
 
 
-def _gap_doubts(evidence: Evidence, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
+def _gap_doubts(
+    adapter: EnsembleAdapter, evidence: Evidence, leads: LeadTally, settings: ResolvedOptions
+) -> tuple[Finding, ...]:
     """Return a doubt where votes on two labels leave open whether rows have close votes; else none."""
-    tally = evidence.tally
-    if not isinstance(tally, SupportTally):
+    if label_count(adapter) > 2 or adapter.output_kind == "scores":
         return ()
-    found = gap_doubts(tally, evidence.sample, evidence.weight, n_members, settings)
+    # Of votes, those for the second label.
+    second = leads.trials * (1.0 + np.where(leads.label == 1, leads.mean, -leads.mean)) / 2.0
+    found = gap_doubts(np.rint(second), leads.trials, evidence.sample, evidence.weight, adapter.n_members, settings)
     return tuple(each.with_sentence(each.sentence.replace(OTHER_CRITERION, ".")) for each in found)

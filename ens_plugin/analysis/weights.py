@@ -16,7 +16,7 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.evidence import Evidence, label_count
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.comparison import row_losses
-from ens_plugin.core.tally import AnyTally, ValueTally
+from ens_plugin.core.tally import LabelTally, ValueTally
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     STANDARD_ERRORS,
@@ -110,7 +110,9 @@ def _as_column(groups: Any) -> NDArray[Any]:
     return column
 
 
-def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], level: float) -> RowWeight:
+def with_groups(
+    weight: RowWeight, tally: LabelTally | ValueTally, usable: NDArray[np.bool_], level: float
+) -> RowWeight:
     """Return the weights with the design effect of their groups, by which groups of rows raise a variance.
 
     It is the larger one of the effects on the ensemble's loss and on one member's loss, raised where groups are few.
@@ -126,7 +128,7 @@ def with_groups(weight: RowWeight, tally: AnyTally, usable: NDArray[np.bool_], l
     if isinstance(tally, ValueTally):
         losses.append(losses[0] + tally.variance)
     else:
-        losses.append(tally.wrong_labels / np.maximum(tally.trials, 1.0))
+        losses.append(tally.wrong_members / np.maximum(tally.trials, 1.0))
     effect = max(design_effect(loss[usable], total, groups) for loss in losses)
     is_grouped = np.unique(groups).size < groups.size
     factor = small_number_factor(total, groups, level) if is_grouped else 1.0
@@ -331,7 +333,8 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
     """Return the usable rows, weighted to represent all rows; raise an error if too few are left for that."""
     n_labels = max(label_count(adapter), 1)
     names = [""] if adapter.classes is None else [printable(str(name), 40) for name in adapter.classes]
-    label, trials, weight, rows = _entries(evidence, adapter.n_members)
+    trials, weight, rows = evidence.tally.trials, evidence.weight.total, evidence.weight.rows
+    label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label
     found = represent(
         label, trials, weight,
         n_labels=n_labels, n_members=adapter.n_members, needed=needed, rows=rows, chance=evidence.chance,
@@ -351,11 +354,10 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
     if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
         return RowShares(evidence, True, 0.0, labels, (*doubts, *notes))
     unevenness = _unevenness(found, names)
-    if evidence.by_label is not None:
+    if evidence.moments is not None or _is_grouped_unevenly(adapter, evidence, found):
         raise InputError(
-            f"{unevenness} Their rows have to be weighted and judged by label, which is not possible on "
-            "a cluster yet: analyze the training rows on one machine with ens_plugin.analyze, or pass held-out rows "
-            'with {data="holdout"}.'
+            f"{unevenness} Their rows have to be weighted one by one, which is not possible on a cluster: analyze the "
+            'training rows on one machine with ens_plugin.analyze, or pass held-out rows with {data="holdout"}.'
         )
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
     measures = _measures(labels, change)
@@ -380,22 +382,10 @@ def refuse_unweighable(shares: RowShares, *, unweighted_metric: str | None) -> N
 
 def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Representation) -> bool:
     """Return whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
-    if evidence.by_label is None or found.members.max() >= adapter.n_members:
+    if evidence.weight.rows is None or found.members.max() >= adapter.n_members:
         return False
     chances = adapter.left_out_chances()
     return chances is not None and bool(np.ptp(chances) > NEGLIGIBLE)
-
-
-def _entries(evidence: Evidence, n_members: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray | None]:
-    """Return label, number of members, weight and rows of each entry; on a cluster, these are by label and members."""
-    if evidence.by_label is None:
-        trials = evidence.tally.trials
-        label = np.zeros(trials.size, dtype=np.int64) if evidence.label is None else evidence.label
-        return label, trials, evidence.weight.total, evidence.weight.rows
-    rows, weight = evidence.by_label
-    n_labels = rows.shape[0]
-    label = np.repeat(np.arange(n_labels), n_members + 1)
-    return label, np.tile(np.arange(n_members + 1.0), n_labels), weight.reshape(-1), rows.reshape(-1)
 
 
 def _weighed(evidence: Evidence, factor: FloatArray) -> Evidence:

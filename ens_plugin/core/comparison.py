@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 
 from ens_plugin.core.intervals import wilson_interval
 from ens_plugin.core.judged_rows import JudgedRows, judged_by_both
-from ens_plugin.core.tally import AnyTally, SupportTally, ValueTally, count_members, parts_of
+from ens_plugin.core.tally import LabelTally, ValueTally, count_members
 from ens_plugin.core.validation import FloatArray, as_weight
 
 __all__ = [
@@ -127,31 +127,13 @@ class Difference(NamedTuple):
     upper: float
 
 
-def row_losses(tally: AnyTally, target: NDArray[Any] | None = None) -> FloatArray:
+def row_losses(tally: LabelTally | ValueTally) -> FloatArray:
     """Return the 0-1 error or squared error, on each row, of the mean output of its out-of-bag members.
 
-    With a target, label codes, the first of two labels wins a tie of supports, as in the libraries; any other tie
-    counts as half an error.  NaN for a row without out-of-bag members.
+    A tie of labels counts as half an error.  NaN for a row without out-of-bag members.
     """
-    losses = np.empty(tally.n_rows)
-    for rows, part in parts_of(tally):
-        losses[rows] = _losses(part, None if target is None else target[rows])
-    return losses
-
-
-def _losses(tally: AnyTally, target: NDArray[Any] | None) -> FloatArray:
-    if isinstance(tally, ValueTally):
-        losses = (tally.mean - tally.target) ** 2
-    elif isinstance(tally, SupportTally):
-        excess = tally.wrong - tally.trials / 2.0
-        losses = _zero_one(excess) if target is None else np.where(excess == 0.0, target == 1, excess > 0.0)
-    else:
-        losses = _zero_one(-tally.mean)
+    losses = (tally.mean - tally.target) ** 2 if isinstance(tally, ValueTally) else tally.error
     return np.where(tally.trials > 0, losses, np.nan)
-
-
-def _zero_one(excess: FloatArray) -> FloatArray:
-    return np.asarray((np.sign(excess) + 1.0) / 2.0)
 
 
 def share_difference(candidate: FloatArray, baseline: FloatArray, level: float) -> Difference:

@@ -30,7 +30,6 @@ from scipy.stats import hypergeom
 from ens_plugin.core.tally import (
     RowBlock,
     Subsets,
-    Sums,
     VoteCounts,
     both_scores,
     contests,
@@ -79,13 +78,11 @@ class ScoreBlock(RowBlock):
     """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
 
     `score`, shape (n_members, n_rows), is that of the second label; `outputs` are made when they are first asked for.
-    `sums` computes ``value_sums`` of the scores as values, by default that of :mod:`~ens_plugin.core.tally`.
     """
 
     outputs: FloatArray = field(init=False)
     n_labels: int = field(init=False, default=2)
     score: FloatArray
-    sums: Sums = value_sums
 
     def __getattr__(self, name: str) -> Any:
         if name != "outputs":
@@ -112,7 +109,7 @@ class ScoreBlock(RowBlock):
     @cached_property
     def _moments(self) -> FloatArray:
         """Return the members that count, the sum of their scores and of squared deviations, shape (3, n_rows)."""
-        return self.sums(RowBlock(self.score, self.counted, self.target, 0))[:3]
+        return value_sums(RowBlock(self.score, self.counted, self.target, 0))
 
     @property
     def is_vote(self) -> bool:
@@ -126,7 +123,7 @@ class ScoreBlock(RowBlock):
 
     def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> ScoreBlock:
         """Return other rows of the same kind."""
-        return ScoreBlock(counted, target, stored, self.sums)
+        return ScoreBlock(counted, target, stored)
 
     def leads(self) -> FloatArray:
         """Return the scores of the second label, which are the differences of both, as a new array."""

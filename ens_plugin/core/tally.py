@@ -1,13 +1,10 @@
-"""Counts and moments by row, which are added over blocks of rows: the contests of labels, votes, values and margins.
+"""What remains of the members' outputs for each row, the input of every estimator; records of disjoint rows merge.
 
-Per-row tallies of the members' outputs, the input of every estimator; those of disjoint rows merge, to the bit.
-Whoever makes a tally of counted members keeps the counts in few bytes, by
-:func:`ens_plugin.core.validation.in_few_bytes`. Every column is read as float64; :func:`parts_of` gives few rows at a
-time, whose columns take little memory.
+Whoever makes a record keeps counts in few bytes, by :func:`ens_plugin.core.validation.in_few_bytes`; every column is
+read as float64.  Votes are counted by label, at a cost that grows with the members and not with members times labels;
+of probabilities and scores, the labels are searched once for each member.
 
-The tally of margins: a row's support for its true label minus that for the strongest of the other labels. The cost of
-votes grows with the members and not with members times labels. Of probabilities and scores, the labels are searched
-once for each member; the others' label is searched anew only on rows where one member can change it.
+The contests of labels, of which random subsets of the members elect one, stand here too.
 """
 
 from __future__ import annotations
@@ -20,20 +17,18 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.validation import BoolArray, Column, FloatArray, IntArray, in_few_bytes, row_parts
+from ens_plugin.core.validation import BoolArray, Column, FloatArray, IntArray, in_few_bytes
 
 __all__ = [
     "CHUNK",
-    "AnyTally",
-    "MarginTally",
+    "LabelTally",
+    "LeadTally",
     "RowBlock",
     "Subsets",
-    "Sums",
-    "SupportTally",
+    "Tally",
     "ValueTally",
     "VoteCounts",
     "both_scores",
-    "concatenate",
     "contests",
     "copy_rows",
     "count_members",
@@ -41,20 +36,15 @@ __all__ = [
     "empty_tally",
     "label_support",
     "lead_contests",
-    "margin_sums",
-    "mean_share",
+    "mean_and_sd",
     "member_labels",
     "member_margins",
-    "parts_of",
-    "score_sums",
     "select_rows",
     "strongest_rival",
     "sum_over_members",
     "sum_squares_over_members",
-    "take_rows",
-    "tally_margins",
-    "tally_score_signs",
-    "tally_support",
+    "tally_labels",
+    "tally_leads",
     "tally_values",
     "value_sums",
     "wrong_support",
@@ -127,58 +117,57 @@ class RowBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tally:
-    """A tally of any kind, whose first column is the number of members that count for each row."""
+class Tally:
+    """What remains of the members' outputs for each row, or for rows alike; by itself, how many members count."""
 
     trials: Column = Column()
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows, or of groups of rows."""
+        """Return the number of rows, or of kinds of rows."""
         return int(vars(self)["trials"].size)
 
 
 @dataclass(frozen=True, eq=False)
-class SupportTally(_Tally):
-    """Summed support of each row's members for the wrong one of two labels; hard votes are 0 or 1.
+class LabelTally(Tally):
+    """How many of each row's members predict a wrong label, and whether all of them together do.
 
     Attributes
     ----------
     trials : ndarray, shape (n_rows,)
         Number of members that count for the row: out of bag, or all where it is held out.
-    wrong : ndarray, shape (n_rows,)
-        Sum of the members' support for the wrong label.
-    squares : ndarray, shape (n_rows,)
-        Sum of the squares of that support; equal to `wrong` for hard votes.
-    wrong_labels : ndarray, shape (n_rows,)
+    wrong_members : ndarray, shape (n_rows,)
         Number of members whose own label is wrong.
+    error : ndarray, shape (n_rows,)
+        1 where another label has more support than the true one, 1/2 where it has as much, else 0.
+    is_wrong : ndarray, shape (n_rows,)
+        1 where the first of the labels with most support, which libraries return, is wrong, else 0.
     """
 
-    wrong: Column = Column()
-    squares: Column = Column()
-    wrong_labels: Column = Column()
+    wrong_members: Column = Column()
+    error: Column = Column()
+    is_wrong: Column = Column()
 
 
 @dataclass(frozen=True, eq=False)
-class MarginTally(_Tally):
-    """Mean and spread of each row's margins against its strongest rival.
+class LeadTally(Tally):
+    """The two labels with most support of each row, and mean and spread of the members' margins between them.
 
     Attributes
     ----------
-    trials : ndarray, shape (n_rows,)
+    trials, label, runner_up : ndarray, shape (n_rows,)
     mean, sd : ndarray, shape (n_rows,)
-        Mean and standard deviation (ddof 1) over members of the margin (true label minus strongest rival).
-    wrong_labels : ndarray, shape (n_rows,)
-        Number of members whose own label is wrong.
+        Mean and standard deviation, divided by n, of the support for the label minus that for the other.
     """
 
+    label: Column = Column()
+    runner_up: Column = Column()
     mean: Column = Column()
     sd: Column = Column()
-    wrong_labels: Column = Column()
 
 
 @dataclass(frozen=True, eq=False)
-class ValueTally(_Tally):
+class ValueTally(Tally):
     """Mean and variance (ddof 1) of each row's real-valued outputs, and the target."""
 
     mean: Column = Column()
@@ -186,65 +175,28 @@ class ValueTally(_Tally):
     target: Column = Column()
 
 
-AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
-TallyOfRows = TypeVar("TallyOfRows", bound=_Tally)
-# Returns sums over the members, one row for each, with the rows of a block as columns.
-Sums: TypeAlias = Callable[[RowBlock], FloatArray]
+TallyOfRows = TypeVar("TallyOfRows", bound=Tally)
 
 
-def concatenate(tallies: Sequence[AnyTally]) -> AnyTally:
-    """Return the tally merged from tallies of disjoint blocks of rows, in row order."""
-    return _by_column(tallies, np.concatenate)
-
-
-def empty_tally(like: AnyTally, n_rows: int) -> AnyTally:
+def empty_tally(like: TallyOfRows, n_rows: int) -> TallyOfRows:
     """Return a tally for `n_rows` rows, its values not set yet, of the same kind as `like`."""
-    return _by_column([like], lambda columns: np.empty(n_rows, dtype=columns[0].dtype))
+    return _by_column(like, lambda column: np.empty(n_rows, dtype=column.dtype))
 
 
-def copy_rows(part: AnyTally, whole: AnyTally, start: int) -> None:
+def copy_rows(part: Tally, whole: Tally, start: int) -> None:
     """Copy a tally of a block of rows into the rows of `whole` from `start` on, whose columns have types as wide."""
     for column, into in zip(vars(part).values(), vars(whole).values(), strict=True):
         np.copyto(into[start : start + column.size], column, casting="safe")
 
 
-def select_rows(tally: AnyTally, usable: BoolArray) -> AnyTally:
+def select_rows(tally: TallyOfRows, usable: BoolArray) -> TallyOfRows:
     """Return the tally of some of the rows; the same object, not a copy, if all are usable."""
-    return tally if usable.all() else take_rows(tally, np.flatnonzero(usable))
+    return tally if usable.all() else _by_column(tally, lambda column: column[usable])
 
 
-def take_rows(tally: AnyTally, rows: NDArray[np.integer]) -> AnyTally:
-    """Return the tally of some of the rows, by position."""
-    return _by_column([tally], lambda columns: columns[0][rows])
-
-
-def parts_of(tally: TallyOfRows) -> Iterator[tuple[slice, TallyOfRows]]:
-    """Return the rows of a tally some at a time: their positions, and the tally of these, without copying it."""
-    for rows in row_parts(tally.n_rows):
-        yield rows, type(tally)(*(column[rows] for column in vars(tally).values()))
-
-
-def mean_share(tally: TallyOfRows, count: Callable[[TallyOfRows], FloatArray], weight: FloatArray) -> float:
-    """Return the weighted mean over rows of a count of members, such as those with a wrong label, over their number.
-
-    Every row has at least one member.
-    """
-    weighted = np.empty(tally.n_rows)
-    for rows, part in parts_of(tally):
-        weighted[rows] = count(part) / part.trials * weight[rows]
-    return float(weighted.sum() / weight.sum())
-
-
-def _by_column(tallies: Sequence[AnyTally], change: Callable[[list[NDArray[Any]]], NDArray[Any]]) -> AnyTally:
-    """Return a tally of the columns that `change` makes of those of several tallies; equal columns remain one array."""
-    made: dict[tuple[int, ...], NDArray[Any]] = {}
-    columns = []
-    for parts in zip(*(vars(tally).values() for tally in tallies), strict=True):
-        key = tuple(map(id, parts))
-        if key not in made:
-            made[key] = change(list(parts))
-        columns.append(made[key])
-    return type(tallies[0])(*columns)
+def _by_column(tally: TallyOfRows, change: Callable[[NDArray[Any]], NDArray[Any]]) -> TallyOfRows:
+    """Return a tally of the columns that `change` makes of those of another."""
+    return type(tally)(*map(change, vars(tally).values()))
 
 
 def count_members(mask: BoolArray) -> FloatArray:
@@ -283,18 +235,53 @@ def _sum_of(values: NDArray[Any], counted: BoolArray, change: Callable[[NDArray[
     return total
 
 
-def tally_support(block: RowBlock) -> SupportTally:
-    """Return the tally of one block of a two-label ensemble that votes or averages probabilities."""
+def tally_labels(block: RowBlock) -> LabelTally:
+    """Return the tally of one block of the rows of a classifier."""
+    target = np.asarray(block.target, dtype=np.int64)
+    if block.n_labels == 2:
+        lead = _lead_of_second(block)
+        ahead, rival = np.where(target == 1, lead, -lead), 1 - target
+        wrong = count_members((member_labels(block) != target.astype(np.int8)) & block.counted)
+    elif block.is_vote:
+        ahead, rival, wrong = np.empty(target.size), np.empty(target.size, np.int64), np.empty(target.size)
+        for rows in cached_rows(block):
+            support = count_votes(block.outputs[:, rows], block.counted[:, rows], block.n_labels)
+            ahead[rows], rival[rows] = _ahead_of_rival(support, target[rows])
+            wrong[rows] = support.sum(axis=1) - support[np.arange(len(support)), target[rows]]
+    else:
+        sums, own = _support_and_labels(block)
+        ahead, rival = _ahead_of_rival(sums, target)
+        wrong = count_members((own != target) & block.counted)
     n_members = block.counted.shape[0]
-    trials = in_few_bytes(block.trials, n_members)
-    labels = member_labels(block)
-    target = block.target.astype(labels.dtype)
-    wrong_labels = in_few_bytes(count_members((labels != target) & block.counted), n_members)
-    if block.outputs.ndim == 2:
-        return SupportTally(trials, wrong_labels, wrong_labels, wrong_labels)
-    support = wrong_support(block)
-    squares = sum_squares_over_members(support, block.counted)
-    return SupportTally(trials, sum_over_members(support, block.counted), squares, wrong_labels)
+    # A half needs a fraction, and no more than two bytes.
+    error = ((1.0 - np.sign(ahead)) / 2.0).astype(np.float16)
+    is_wrong = (ahead < 0) | ((ahead == 0) & (rival < target))
+    counts = in_few_bytes(block.trials, n_members), in_few_bytes(wrong, n_members)
+    return LabelTally(*counts, error, is_wrong.view(np.uint8))
+
+
+def _lead_of_second(block: RowBlock) -> FloatArray:
+    """Return the support for the second of two labels, over the members that count, minus that for the first."""
+    if block.is_vote:
+        return np.asarray(block.support[:, 1] - block.support[:, 0])
+    return sum_over_members(block.leads(), block.counted)
+
+
+def _ahead_of_rival(support: NDArray[Any], target: IntArray) -> tuple[NDArray[Any], IntArray]:
+    """Return by how much the true label's support exceeds that of the strongest other one, and this label."""
+    rows, rival = np.arange(target.size), strongest_rival(support, target)
+    return support[rows, target] - support[rows, rival], rival
+
+
+def tally_leads(block: RowBlock) -> LeadTally:
+    """Return the leading labels of one block of rows, whose target is not read."""
+    label = np.argmax(block.support, axis=1)
+    runner_up = strongest_rival(block.support, label)
+    margins = member_margins(block.like(block.stored, block.counted, label), runner_up)
+    trials, total, squares = value_sums(RowBlock(margins, block.counted, label, 0))
+    mean, sd = total / np.maximum(trials, 1.0), np.sqrt(squares / np.maximum(trials, 1.0))
+    first, second = (in_few_bytes(own, block.n_labels) for own in (label, runner_up))
+    return LeadTally(in_few_bytes(trials, block.counted.shape[0]), first, second, mean, sd)
 
 
 def wrong_support(block: RowBlock) -> NDArray[Any]:
@@ -305,9 +292,9 @@ def wrong_support(block: RowBlock) -> NDArray[Any]:
     return np.where(block.target == 0, block.outputs[:, :, 1], block.outputs[:, :, 0]).astype(np.float64, copy=False)
 
 
-def tally_values(block: RowBlock, sums: Sums | None = None) -> ValueTally:
-    """Return the tally of one block of a regression ensemble; `sums` computes :func:`value_sums`, the default."""
-    trials, total, squares, *_ = (sums or value_sums)(block)
+def tally_values(block: RowBlock) -> ValueTally:
+    """Return the tally of one block of a regression ensemble."""
+    trials, total, squares = value_sums(block)
     mean, sd = mean_and_sd(total, squares, trials)
     return ValueTally(in_few_bytes(trials, block.counted.shape[0]), mean, sd**2, block.target.astype(np.float64))
 
@@ -656,117 +643,30 @@ FEW_LABELS = 16
 SUPPORTS_AT_ONCE = 32_768
 
 
-def tally_margins(block: RowBlock, sums: Sums | None = None) -> MarginTally:
-    """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores.
+def _support_and_labels(block: RowBlock) -> tuple[FloatArray, NDArray[Any]]:
+    """Return the summed probabilities or scores of the members, shape (n_rows, n_labels), and the label of each.
 
-    `sums` computes :func:`margin_sums`, which is the default; it is not called for votes.
+    The label, shape (n_members, n_rows), is 0 where the member does not count.
     """
-    if block.outputs.ndim == 2:
-        return _tally_votes(block)
-    trials, total, squares, wrong = (sums or margin_sums)(block)
-    return _tally_of(trials, *mean_and_sd(total, squares, trials), wrong, block.counted.shape[0])
-
-
-def _tally_votes(block: RowBlock) -> MarginTally:
-    columns = np.empty((4, block.target.size))
-    for rows in cached_rows(block):
-        support = count_votes(block.outputs[:, rows], block.counted[:, rows], block.n_labels)
-        columns[:, rows] = _vote_columns(support, block.target[rows])
-    trials, mean, sd, wrong = columns
-    return _tally_of(trials, mean, sd, wrong, block.counted.shape[0])
-
-
-def _tally_of(trials: FloatArray, mean: FloatArray, sd: FloatArray, wrong: FloatArray, n_members: int) -> MarginTally:
-    """Return the tally of columns, its counts in few bytes."""
-    return MarginTally(in_few_bytes(trials, n_members), mean, sd, in_few_bytes(wrong, n_members))
-
-
-def _vote_columns(support: IntArray, target: NDArray[Any]) -> list[FloatArray]:
-    """Return the columns of the tally from the votes of the members, shape (n_rows, n_labels)."""
-    rows = np.arange(target.size)
-    trials = support.sum(axis=1).astype(np.float64)
-    true, rival = support[rows, target], support[rows, strongest_rival(support, target)]
-    mean = (true - rival) / np.maximum(trials, 1.0)
-    # Margins are 1 for the true label, -1 for the rival, and else 0.
-    squares = true * (1.0 - mean) ** 2 + rival * (1.0 + mean) ** 2 + (trials - true - rival) * mean**2
-    return [trials, mean, np.sqrt(squares / np.maximum(trials - 1.0, 1.0)), trials - true]
-
-
-def margin_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from their probabilities or scores by label, shape (4, n_rows).
-
-    Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
-    the mean; members whose label is wrong.
-    """
-    trials = count_members(block.counted)
-    outputs = _Supports(block)
-    support, own = outputs.searched()
-    moments = outputs.moments(support, strongest_rival(support, block.target), trials)
-    return np.stack([trials, *moments, count_members((own != block.target) & block.counted)])
-
-
-@dataclass(frozen=True, eq=False)
-class _Supports:
-    """The members' probabilities or scores by label for a block of rows."""
-
-    block: RowBlock
-
-    def searched(self) -> tuple[FloatArray, NDArray[Any]]:
-        """Return the summed support of the members, shape (n_rows, n_labels), and the label of each.
-
-        The label, shape (n_members, n_rows), is 0 where the member does not count.
-        """
-        block = self.block
-        own = np.zeros(block.counted.shape, dtype=np.min_scalar_type(block.n_labels))
-        if block.n_labels <= FEW_LABELS:
-            total = np.zeros((block.n_labels, block.target.size))
-            for members in self._slices():
-                support = self._by_label(members)
-                own[members] = _first_best(support)
-                for weighted in support * block.counted[members, None, :]:
-                    total += weighted
-            return total.T, own
-        by_row = np.zeros((block.target.size, block.n_labels))
-        for member, mask in enumerate(block.counted):
-            rows = np.flatnonzero(mask)
-            support = block.outputs[member].take(rows, axis=0)
-            by_row[rows] += support
-            own[member, rows] = np.argmax(support, axis=1)
-        return by_row, own
-
-    def moments(
-        self, support: FloatArray, rival: NDArray[np.int64], trials: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of margins over a rival, and of their squared deviations from the mean."""
-        target, rows = self.block.target, np.arange(trials.size)
-        total = np.asarray(support[rows, target] - support[rows, rival])
-        mean = total / np.maximum(trials, 1.0)
-        squares = np.zeros(trials.size)
-        true, other = (_places(self.block.outputs[0], labels) for labels in (target, rival))
-        # Several members at a time: the calls take as long as the arithmetic.
-        at_once = max(SUPPORTS_AT_ONCE // max(self.block.outputs[0].size, 1), 1)
-        starts = np.arange(at_once)[:, None] * self.block.outputs[0].size
-        true_at, other_at = true + starts, other + starts
-        for first in range(0, self.block.counted.shape[0], at_once):
-            counted = self.block.counted[first : first + at_once]
-            flat = _flat(self.block.outputs[first : first + at_once])
-            deviation = flat.take(true_at[: len(counted)]) - flat.take(other_at[: len(counted)])
-            deviation -= mean
-            deviation *= counted
-            deviation *= deviation
-            for own in deviation:
-                squares += own
-        return total, squares
-
-    def _slices(self) -> list[slice]:
-        """Return slices of the members whose supports are read together."""
-        n_members, n_rows = self.block.counted.shape
-        n_together = max(SUPPORTS_AT_ONCE // max(self.block.n_labels * n_rows, 1), 1)
-        return [slice(start, start + n_together) for start in range(0, n_members, n_together)]
-
-    def _by_label(self, members: slice) -> FloatArray:
-        """Return the supports of some members, shape (n_members, n_labels, n_rows), with rows next to each other."""
-        return np.ascontiguousarray(self.block.outputs[members].transpose(0, 2, 1), dtype=np.float64)
+    own = np.zeros(block.counted.shape, dtype=np.min_scalar_type(block.n_labels))
+    if block.n_labels <= FEW_LABELS:
+        total = np.zeros((block.n_labels, block.target.size))
+        at_once = max(SUPPORTS_AT_ONCE // max(total.size, 1), 1)
+        for start in range(0, len(own), at_once):
+            members = slice(start, start + at_once)
+            # Rows next to each other, because NumPy is slow where the last axis is short.
+            support = np.ascontiguousarray(block.outputs[members].transpose(0, 2, 1), dtype=np.float64)
+            own[members] = _first_best(support)
+            for weighted in support * block.counted[members, None, :]:
+                total += weighted
+        return total.T, own
+    by_row = np.zeros((block.target.size, block.n_labels))
+    for member, mask in enumerate(block.counted):
+        rows = np.flatnonzero(mask)
+        support = block.outputs[member].take(rows, axis=0)
+        by_row[rows] += support
+        own[member, rows] = np.argmax(support, axis=1)
+    return by_row, own
 
 
 def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> NDArray[Any]:
@@ -797,28 +697,6 @@ def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.i
     return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
-def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:
-    """Return the tally of one block of two labels by the second's raw score; faster than :func:`tally_margins`.
-
-    Outputs have shape (n_members, n_rows): a positive score predicts the second label.  `sums` computes
-    :func:`score_sums`, which is the default.
-    """
-    trials, total, squares, seconds = (sums or score_sums)(block)
-    mean, sd = mean_and_sd(total, squares, trials)
-    is_second = block.target == 1
-    margin = np.where(is_second, mean, -mean)
-    wrong_labels = np.where(is_second, trials - seconds, seconds)
-    return _tally_of(trials, margin, sd, wrong_labels, block.counted.shape[0])
-
-
-def score_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from the second label's raw score of each, shape (4, n_rows).
-
-    They are :func:`value_sums`, and the members with a positive score.
-    """
-    return np.stack([*value_sums(block), count_members((block.outputs > 0.0) & block.counted)])
-
-
 def _first_best(support: FloatArray) -> NDArray[Any]:
     """Return the label with the most support, the first of equals, from support of shape (..., n_labels, n_rows).
 
@@ -832,16 +710,3 @@ def _first_best(support: FloatArray) -> NDArray[Any]:
         np.maximum(best, own, out=best)
         np.maximum(label, better * label.dtype.type(index), out=label)
     return label
-
-
-def _flat(outputs: NDArray[Any]) -> NDArray[Any]:
-    """Return outputs of shape (n_members, n_rows, n_labels) flat, in the order in which they are stored."""
-    return outputs.transpose(0, 2, 1).reshape(-1) if outputs[0].flags.f_contiguous else outputs.reshape(-1)
-
-
-def _places(outputs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the place of one label of each row in :func:`_flat`."""
-    n_rows, n_labels = outputs.shape
-    rows = np.arange(n_rows)
-    places = labels * n_rows + rows if outputs.flags.f_contiguous else rows * n_labels + labels
-    return np.asarray(places, dtype=np.intp)

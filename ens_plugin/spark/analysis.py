@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ens_plugin import errors
@@ -54,7 +55,6 @@ from ens_plugin.spark.partition import (
     Plan,
     Problems,
     Rows,
-    choose_grouping,
     codes_or_values,
     copies_finding,
     from_bytes,
@@ -226,7 +226,7 @@ def analyze(
 ) -> EnsembleReport:
     """Return the report of :func:`ens_plugin.analyze` on the rows of a Spark DataFrame.
 
-    The model is sent to every executor once.  Executors return sums and groups of rows, and the votes on at most
+    The model is sent to every executor once.  Executors return how many rows are of each kind, and the votes on at most
     20 000 sampled rows, whatever the number of rows.  The argument `groups` of :func:`ens_plugin.analyze` is not
     supported here: every executor would need the group of every row.  Copies among training rows are found in a sample
     of the rows' hashes.
@@ -330,7 +330,6 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
     plan = Plan(
         features=columns.features,
         as_frame=_takes_names(model, ensemble) or (ensemble is not model and _has_words(df, columns)),
-        grouping=choose_grouping(adapter, counts.all),
         sample_limit=limit,
         sampling_seed=sampling_seed(np.random.default_rng(settings.random_state)),
         highest_key=_highest_key(counts, limit),
@@ -339,11 +338,12 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
     )
     rows = selected(df, columns)
     part, bag_proof = _proved(rows, content, plan, adapter, counts)
-    _refuse_repeated_rows(part, plan, named.row)
     assert part.kept is not None
     n_repeated, doubts = copies_finding(part.marks, counts.all, lambda: _repeats(rows, plan, adapter, counts))
     if plan.highest_key < LARGEST_KEY:
         refuse_alike_rows(part.kept, named.row)
+    elif named.row is not None:
+        _refuse_repeated_rows(part.kept.row, named.row)
     kept = in_row_order(part.kept)
     if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
         raise DataMismatchError(
@@ -353,7 +353,7 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
         )
     if adapter.classes is not None:
         kept = in_content_order(adapter, kept)
-    tallied = replace(tallied_rows(adapter, replace(part, kept=kept), plan.grouping), proof=bag_proof)
+    tallied = replace(tallied_rows(adapter, replace(part, kept=kept)), proof=bag_proof)
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, tallied.sample, kept.row)
@@ -396,10 +396,9 @@ def _repeats(df: Any, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -
     return None if rows is None else find_repeats(hash_rows(None, rows.features), codes_or_values(rows, adapter))
 
 
-def _refuse_repeated_rows(part: Part, plan: Plan, name: str | None) -> None:
-    if name is None or plan.grouping != "rows" or part.groups is None:
-        return
-    repeated = int((part.groups.rows > 1).sum())
+def _refuse_repeated_rows(row: NDArray[np.int64], name: str) -> None:
+    """Refuse rows, all of which are kept, of which some have the same number."""
+    repeated = int(np.count_nonzero(np.unique(row, return_counts=True)[1] > 1))
     if repeated:
         raise InputError(
             f"Column {name!r} has {counted(repeated, 'row number')} that several rows share. Give every row a number "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,29 +21,12 @@ from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, Proof
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
 from ens_plugin.analysis.copies import RepeatedRows, hash_rows, record_hashes, row_hashes
-from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader, Evidence, TalliedBlock, block_rows, label_count
+from ens_plugin.analysis.evidence import BlockReader, Evidence, TalliedBlock, block_rows, label_count
 from ens_plugin.core.alike_rows import FEWEST_COPIED, column_halves
-from ens_plugin.core.grouped_tally import (
-    GroupedValues,
-    Groups,
-    group_rows,
-    margin_codes,
-    merge_groups,
-    support_codes,
-    vote_codes,
-)
 from ens_plugin.core.losses import LossMoments, loss_moments
 from ens_plugin.core.sample import Sample, content_order, sample_keys, smallest_keys
-from ens_plugin.core.tally import (
-    AnyTally,
-    MarginTally,
-    RowBlock,
-    SupportTally,
-    ValueTally,
-    concatenate,
-    select_rows,
-)
-from ens_plugin.core.validation import ROUNDING, FloatArray, IntArray, counted
+from ens_plugin.core.tally import LabelTally, RowBlock, Tally, ValueTally, select_rows
+from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
@@ -51,20 +34,20 @@ from ens_plugin.findings import Finding, finding
 __all__ = [
     "MERGED_AT_ONCE",
     "ROW",
-    "Grouping",
     "KeptRows",
+    "Kinds",
     "Part",
     "Plan",
     "Problems",
     "Rows",
-    "block_groups",
-    "choose_grouping",
+    "added_up",
     "codes_of",
     "codes_or_values",
     "copies_finding",
     "from_bytes",
     "in_content_order",
     "in_row_order",
+    "merge_kinds",
     "merge_marks",
     "merge_parts",
     "read_partition",
@@ -72,7 +55,6 @@ __all__ = [
     "row_marks",
     "rows_of",
     "tallied_rows",
-    "tally_of",
     "to_bytes",
 ]
 
@@ -179,7 +161,7 @@ class KeptRows:
     row : ndarray of int64, shape (n_rows,)
         Position in training order, or a hash of the row where its position is not known.
     code : ndarray of int64, shape (n_rows,)
-        Group of each row.
+        Kind of each row.
     """
 
     outputs: NDArray[np.generic]
@@ -219,24 +201,51 @@ class Problems:
 
 
 @dataclass(frozen=True, eq=False)
+class Kinds:
+    """Rows that are alike in all that their record holds; a code, of which the record can be read, names each kind.
+
+    `rows`, `weight` and `squares`, shape (n_kinds,), are the number of rows, and the sums of their weights and of the
+    squared weights; codes are ascending.
+    """
+
+    code: IntArray
+    rows: FloatArray
+    weight: FloatArray
+    squares: FloatArray
+
+    def find(self, code: IntArray) -> NDArray[np.intp]:
+        """Return the position of the kind of each code, shape as `code`; there is one of every code."""
+        return np.searchsorted(self.code, code)
+
+
+def added_up(code: IntArray, rows: FloatArray, weight: FloatArray, squares: FloatArray) -> Kinds:
+    """Return the kinds of entries, some of which may have the same code."""
+    distinct, index = np.unique(code, return_inverse=True)
+    sums = (np.bincount(index, each, distinct.size).astype(np.float64) for each in (rows, weight, squares))
+    return Kinds(distinct, *sums)
+
+
+def merge_kinds(parts: Sequence[Kinds]) -> Kinds:
+    """Return the kinds of the rows of all parts, which must be disjoint."""
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    return added_up(*map(np.concatenate, columns))
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
-    """Sums over the rows of a part of the data; None where the kind of ensemble has no such sum.
+    """The record of a part of the rows, with a sample of them; None where there is none of it.
 
     Attributes
     ----------
-    groups : Groups or None
-        Rows with weight, by the codes of their tally.
-    idle : ndarray, shape (n_members + 1,)
-        Rows without weight, by the number of members that predict them.
-    by_label : ndarray, shape (2, n_labels, n_members + 1)
-        Rows with weight, and their weight, by label and number of members; a single label for regression.
+    kinds : Kinds or None
+    moments : LossMoments or None
+        Of the squared error of values.
+    kept : KeptRows or None
     marks : ndarray of uint64, shape (3, n_marks), or None
         Hashes of training rows, to find copies by.
     """
 
-    groups: Groups | None = None
-    idle: FloatArray | None = None
-    by_label: FloatArray | None = None
+    kinds: Kinds | None = None
     moments: LossMoments | None = None
     kept: KeptRows | None = None
     marks: Marks | None = None
@@ -245,13 +254,11 @@ class Part:
 
 
 def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
-    """Return the sums over several disjoint parts of the data, with at most `sample_limit` sampled rows."""
-    groups = [part.groups for part in parts if part.groups is not None]
+    """Return the record of several disjoint parts of the data, with at most `sample_limit` sampled rows."""
+    kinds = [part.kinds for part in parts if part.kinds is not None]
     marks = [part.marks for part in parts if part.marks is not None]
     merged = Part(
-        groups=merge_groups(groups) if groups else None,
-        idle=_added([part.idle for part in parts]),
-        by_label=_added([part.by_label for part in parts]),
+        kinds=merge_kinds(kinds) if kinds else None,
         kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
         marks=merge_marks(marks) if marks else None,
         proof=merge_sums([part.proof for part in parts]),
@@ -262,11 +269,6 @@ def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
         if part.moments is not None:
             moments = part.moments if moments is None else moments.merge(part.moments)
     return replace(merged, moments=moments, problems=problems)
-
-
-def _added(arrays: Sequence[FloatArray | None]) -> FloatArray | None:
-    present = [array for array in arrays if array is not None]
-    return np.sum(present, axis=0) if present else None
 
 
 def _kept(parts: list[KeptRows], limit: int) -> KeptRows | None:
@@ -290,89 +292,19 @@ def from_bytes(content: bytes) -> Part:
     return part
 
 
-Grouping = Literal["values", "votes", "rows", "shares", "margins"]
+def _code_shape(adapter: EnsembleAdapter) -> tuple[int, ...]:
+    """Return how many values each number in a code can have, of which :func:`codes_of` makes it."""
+    counts = adapter.n_members + 1
+    return (2, counts) if adapter.classes is None else (2, counts, counts, 3, 2, adapter.classes.size)
 
 
-def choose_grouping(adapter: EnsembleAdapter, n_rows: int) -> Grouping:
-    """Return the property by which the tallied rows of an ensemble are grouped.
-
-    ``"votes"`` and ``"shares"`` lose nothing, ``"rows"`` keeps each row, ``"values"`` groups by the number of members
-    and keeps moments, and ``"margins"`` merges rows with nearly equal margins.
-    """
-    if adapter.info.task == "regression":
-        return "values"
-    two_labels = adapter.classes is not None and adapter.classes.size == 2 and adapter.output_kind != "scores"
-    if two_labels and adapter.output_kind == "labels":
-        return "votes"
-    # The sample has so many rows, so that every row may be a group of its own at no further cost.
-    if n_rows <= SAMPLE_ROWS:
-        return "rows"
-    return "shares" if two_labels else "margins"
-
-
-def codes_of(grouping: Grouping, tally: AnyTally, row: IntArray, n_members: int) -> IntArray:
-    """Return the code of the group of each row."""
-    if grouping == "values":
-        return tally.trials.astype(np.int64)
-    if grouping == "rows":
-        return row
-    if isinstance(tally, SupportTally):
-        return vote_codes(tally, n_members) if grouping == "votes" else support_codes(tally)
-    assert isinstance(tally, MarginTally)
-    return margin_codes(tally.trials, tally.mean, tally.sd)
-
-
-def block_groups(grouping: Grouping, tally: AnyTally, code: IntArray, weight: FloatArray) -> Groups:
-    """Return the groups of the rows of a block that have positive weight."""
-    own = weight > 0
-    return group_rows(code[own], [column[own] for column in _columns(grouping, tally)], weight[own])
-
-
-def _columns(grouping: Grouping, tally: AnyTally) -> tuple[FloatArray, ...]:
-    if isinstance(tally, SupportTally):
-        return tally.trials, tally.wrong, tally.squares, tally.wrong_labels
-    if isinstance(tally, ValueTally):
-        return ()
-    if grouping == "margins":
-        return tally.trials, tally.mean, tally.sd**2, tally.wrong_labels
-    return tally.trials, tally.mean, tally.sd, tally.wrong_labels
-
-
-def kind_of_tally(adapter: EnsembleAdapter) -> type[SupportTally | MarginTally]:
-    """Return the kind of tally that the rows of a classifier have."""
-    two_labels = adapter.classes is not None and adapter.classes.size == 2
-    return SupportTally if two_labels and adapter.output_kind != "scores" else MarginTally
-
-
-def tally_of(
-    grouping: Grouping, groups: Groups, n_members: int, kind: type[SupportTally | MarginTally]
-) -> SupportTally | MarginTally:
-    """Return a tally in which each group of rows is one entry."""
-    means = groups.means()
-    if grouping == "votes":
-        trials, wrong = (part.astype(np.float64) for part in np.divmod(groups.code, n_members + 1))
-        return SupportTally(trials, wrong, wrong, wrong)
-    if kind is SupportTally:
-        return _support_tally(groups, means, cells=grouping == "shares")
-    if grouping == "margins":
-        trials, mean, variance, wrong_labels = means
-        return MarginTally(_unrounded(trials), mean, np.sqrt(variance), wrong_labels)
-    return MarginTally(np.rint(means[0]), *means[1:])
-
-
-def _support_tally(groups: Groups, means: FloatArray, *, cells: bool) -> SupportTally:
-    trials = np.rint(means[0])
-    wrong, squares = np.minimum(means[1], trials), np.minimum(means[2], trials)
-    if cells:
-        # Rounding must not decide a tie.
-        wrong = np.where(groups.code % 2 == 1, trials / 2.0, wrong)
-    return SupportTally(trials, wrong, squares, means[3])
-
-
-def _unrounded(trials: FloatArray) -> FloatArray:
-    """Return mean numbers of members, whole ones without their rounding error, so that 2 is not a little less."""
-    whole = np.rint(trials)
-    return np.where(np.abs(trials - whole) <= ROUNDING * whole, whole, trials)
+def codes_of(adapter: EnsembleAdapter, tally: Tally, target: NDArray[Any], weight: FloatArray) -> IntArray:
+    """Return the code of the kind of each row, which :func:`tallied_rows` reads."""
+    numbers = [weight > 0, tally.trials]
+    if isinstance(tally, LabelTally):
+        numbers += [tally.wrong_members, 2.0 * tally.error, tally.is_wrong, target]
+    whole = tuple(np.asarray(each, dtype=np.int64) for each in numbers)
+    return np.asarray(np.ravel_multi_index(whole, _code_shape(adapter)), dtype=np.int64)
 
 
 MERGED_AT_ONCE = 16
@@ -399,7 +331,6 @@ class Plan:
 
     features: tuple[str, ...]
     as_frame: bool
-    grouping: Grouping
     sample_limit: int
     sampling_seed: int
     highest_key: int
@@ -522,7 +453,7 @@ def _read_block(
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
     reader = BlockReader(adapter, features, bags, target, rows.weight, sampled)
-    part = _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled], plan)
+    part = _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled])
     return replace(part, proof=proof, marks=marks)
 
 
@@ -532,21 +463,13 @@ def codes_or_values(rows: Rows, adapter: EnsembleAdapter) -> NDArray[Any]:
 
 
 def _part(
-    block: TalliedBlock,
-    adapter: EnsembleAdapter,
-    rows: Rows,
-    target: NDArray[Any],
-    keys: NDArray[np.uint64],
-    plan: Plan,
+    block: TalliedBlock, adapter: EnsembleAdapter, rows: Rows, target: NDArray[Any], keys: NDArray[np.uint64]
 ) -> Part:
-    tally, weight, n_members = block.tally, rows.weight, adapter.n_members
-    code = codes_of(plan.grouping, tally, rows.row, n_members)
+    tally, weight, sample = block.tally, rows.weight, block.sample
+    code = codes_of(adapter, tally, target, weight)
     usable = (tally.trials >= 2) & (weight > 0)
-    sample = block.sample
     return Part(
-        groups=block_groups(plan.grouping, tally, code, weight),
-        idle=np.bincount(tally.trials[weight <= 0].astype(np.int64), minlength=n_members + 1).astype(np.float64),
-        by_label=_by_label(target, tally.trials, weight, adapter),
+        kinds=added_up(code, np.ones(code.size), weight, weight**2),
         moments=_moments(tally, usable, weight) if isinstance(tally, ValueTally) and usable.any() else None,
         kept=KeptRows(
             sample.block.outputs,
@@ -560,19 +483,8 @@ def _part(
     )
 
 
-def _by_label(target: NDArray[Any], trials: FloatArray, weight: FloatArray, adapter: EnsembleAdapter) -> FloatArray:
-    """Return the rows with weight, and their weight, by label and number of members."""
-    n_labels = max(label_count(adapter), 1)
-    label = np.zeros(trials.size, dtype=np.int64) if adapter.classes is None else target.astype(np.int64)
-    shape = (n_labels, adapter.n_members + 1)
-    code = label * shape[1] + trials.astype(np.int64)
-    size = n_labels * shape[1]
-    return np.stack([np.bincount(code, values, size).reshape(shape) for values in (weight > 0, weight)])
-
-
 def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -> Any:
     own = select_rows(tally, usable)
-    assert isinstance(own, ValueTally)
     return loss_moments(own.mean, own.variance, own.trials, own.target, weight[usable])
 
 
@@ -602,24 +514,22 @@ def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
 LEAST_VARIETY = 0.25
 
 
-def tallied_rows(adapter: EnsembleAdapter, part: Part, grouping: Grouping) -> Evidence:
-    """Return the tallied rows of the whole DataFrame from the sums over them."""
-    groups, kept = part.groups, part.kept
-    assert groups is not None
+def tallied_rows(adapter: EnsembleAdapter, part: Part) -> Evidence:
+    """Return the record of the whole DataFrame, an entry for each kind of rows, with the sampled outputs."""
+    kinds, kept = part.kinds, part.kept
+    assert kinds is not None
     assert kept is not None
-    assert part.idle is not None
-    weight = _with_idle(groups.row_weight(), part.idle)
-    tally: AnyTally | GroupedValues
-    if grouping == "values":
-        tally = GroupedValues(np.append(groups.code.astype(np.float64), np.flatnonzero(part.idle)), part.moments)
-    else:
-        kind = kind_of_tally(adapter)
-        tally = concatenate([tally_of(grouping, groups, adapter.n_members, kind), _idle_tally(kind, part.idle)])
+    _, trials, *of_labels = np.unravel_index(kinds.code, _code_shape(adapter))
+    tally, label = Tally(trials), None
+    if of_labels:
+        wrong, halves, is_wrong, label = of_labels
+        tally = LabelTally(trials, wrong, halves / 2.0, is_wrong)
     return Evidence(
         tally=tally,
-        sample=_sample(adapter, kept, groups.find(kept.code)),
-        weight=weight,
-        by_label=part.by_label,
+        sample=Sample(_kept_block(adapter, kept), kinds.find(kept.code), kept.weight),
+        weight=RowWeight(kinds.weight, kinds.rows, kinds.squares),
+        label=label,
+        moments=part.moments,
     )
 
 
@@ -646,27 +556,6 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
         "ones. Give every row a number of its own, for example with df.withColumn('row', "
         "pyspark.sql.functions.monotonically_increasing_id()), and pass row_id_col='row'."
     )
-
-
-def _with_idle(weight: RowWeight, idle: FloatArray) -> RowWeight:
-    """Return weights with entries added for the rows of weight 0."""
-    counts = idle[idle > 0]
-    assert weight.rows is not None
-    assert weight.squares is not None
-    nothing = np.zeros(counts.size)
-    return RowWeight(
-        np.append(weight.total, nothing), np.append(weight.rows, counts), np.append(weight.squares, nothing)
-    )
-
-
-def _idle_tally(kind: type[SupportTally | MarginTally], idle: FloatArray) -> AnyTally:
-    trials = np.flatnonzero(idle).astype(np.float64)
-    nothing = np.zeros(trials.size)
-    return kind(trials, nothing, nothing, nothing)
-
-
-def _sample(adapter: EnsembleAdapter, kept: KeptRows, entries: NDArray[np.intp]) -> Sample:
-    return Sample(_kept_block(adapter, kept), entries, kept.weight)
 
 
 def _kept_block(adapter: EnsembleAdapter, kept: KeptRows) -> RowBlock:

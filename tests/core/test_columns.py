@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.core.tally import SupportTally, ValueTally
+from ens_plugin.core.tally import LabelTally, ValueTally
 from ens_plugin.core.validation import in_few_bytes, sums_by_code, whole_counts
 
 N_ROWS = 200_000
@@ -29,9 +29,9 @@ def test_the_type_holds_the_largest_number_and_no_more(largest: int, bits: int) 
 
 def test_columns_are_read_as_floats_in_which_nothing_wraps_around() -> None:
     trials, wrong = np.array([255, 200], dtype=np.uint8), np.array([3, 200], dtype=np.uint8)
-    tally = SupportTally(trials, wrong, wrong, wrong)
+    tally = LabelTally(trials, wrong, wrong, wrong)
     assert (tally.trials * tally.trials).tolist() == [65_025.0, 40_000.0]
-    assert (tally.wrong - tally.trials).tolist() == [-252.0, 0.0]
+    assert (tally.wrong_members - tally.trials).tolist() == [-252.0, 0.0]
     assert np.sqrt(tally.trials).dtype == np.float64
     assert [column.dtype.name for column in vars(tally).values()] == ["uint8"] * 4
 
@@ -44,16 +44,16 @@ def test_floats_are_kept_as_they_are() -> None:
 
 def test_tallies_are_stored_and_changed_with_their_types() -> None:
     counts = np.array([1, 2, 255], dtype=np.uint8)
-    tally = SupportTally(counts, np.array([0.5, 0.25, 200.0]), np.array([0.25, 0.1, 190.0]), counts)
+    tally = LabelTally(counts, counts, np.array([0.5, 0.0, 1.0]), counts)
     for copy in (pickle.loads(pickle.dumps(tally)), replace(tally, trials=counts)):
-        assert list(vars(copy)) == ["trials", "wrong", "squares", "wrong_labels"]
+        assert list(vars(copy)) == ["trials", "wrong_members", "error", "is_wrong"]
         assert vars(copy)["trials"].dtype == np.uint8
         for name in vars(tally):
             np.testing.assert_array_equal(getattr(copy, name), getattr(tally, name))
     with pytest.raises(AttributeError):
         tally.trials = counts  # type: ignore[misc]
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'wrong_labels'"):
-        SupportTally(counts, counts, counts)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'is_wrong'"):
+        LabelTally(counts, counts, counts)
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int16", "int64"])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, ttest_rel
 
 from ens_plugin.core.comparison import Difference, mean_difference, row_losses, separate_difference, share_difference
-from ens_plugin.core.tally import RowBlock, SupportTally, tally_margins, tally_support, tally_values
+from ens_plugin.core.tally import RowBlock, tally_labels, tally_values
 
 RNG = np.random.default_rng(0)
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ def test_a_rows_loss_is_that_of_its_out_of_bag_members_combined(n_labels: int, s
     is_oob[:, 0] = False
     target = RNG.integers(0, n_labels, 40)
     block = RowBlock(outputs, is_oob, target, n_labels)
-    losses = row_losses((tally_support if n_labels == 2 else tally_margins)(block))
+    losses = row_losses(tally_labels(block))
     for row in range(40):
         counted = outputs[is_oob[:, row], row]
         support = counted.sum(axis=0) if soft else np.bincount(counted, minlength=n_labels)
@@ -41,15 +41,6 @@ def test_a_rows_loss_is_that_of_its_out_of_bag_members_combined(n_labels: int, s
         else:
             expected = float(support[target[row]] < rivals.max())
         assert losses[row] == pytest.approx(expected, nan_ok=True), row
-
-
-def test_the_first_of_two_labels_gets_a_tie_where_the_labels_are_known() -> None:
-    outputs = RNG.integers(0, 2, (4, 60))
-    target = RNG.integers(0, 2, 60)
-    tally = tally_support(RowBlock(outputs, np.ones((4, 60), dtype=bool), target, 2))
-    predicted = np.array([np.argmax(np.bincount(votes, minlength=2)) for votes in outputs.T])
-    np.testing.assert_array_equal(row_losses(tally, target), predicted != target)
-    assert (row_losses(tally) == 0.5).any()
 
 
 def test_a_rows_squared_error_is_that_of_the_mean() -> None:
@@ -101,20 +92,6 @@ def test_the_interval_of_means_is_students() -> None:
     theirs = ttest_rel(candidate, baseline).confidence_interval(0.9)
     assert found.estimate == pytest.approx((candidate - baseline).mean())
     assert (found.lower, found.upper) == pytest.approx((theirs.low, theirs.high), rel=1e-10)
-
-
-def test_losses_of_many_rows_are_those_of_each() -> None:
-    """More rows than are read at a time."""
-    rng = np.random.default_rng(0)
-    n_rows = 150_000
-    trials = rng.integers(0, 6, n_rows)
-    wrong, target = rng.binomial(trials, 0.4), rng.integers(0, 2, n_rows)
-    tally = SupportTally(*(column.astype(np.uint8) for column in (trials, wrong, wrong, wrong)))
-    twice = 2 * wrong
-    expected = np.where(twice == trials, 0.5, (twice > trials).astype(float))
-    np.testing.assert_array_equal(row_losses(tally), np.where(trials > 0, expected, np.nan))
-    expected[twice == trials] = target[twice == trials]
-    np.testing.assert_array_equal(row_losses(tally, target), np.where(trials > 0, expected, np.nan))
 
 
 def test_the_interval_of_separate_estimates_is_the_widest_that_theirs_allow() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ens_plugin.spark import partition as groupings
 from tests.extras import INSTALL
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
@@ -30,12 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here) and "session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-
-
-@pytest.fixture
-def cells_from_100_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put rows together in cells where there are more than 100; by default, more than 20 000."""
-    monkeypatch.setattr(groupings, "SAMPLE_ROWS", 100)
 
 
 @pytest.fixture(scope="session")

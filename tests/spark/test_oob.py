@@ -42,16 +42,6 @@ def test_partitions_do_not_matter(session: Any, n_partitions: int) -> None:
     assert largest_difference(local, from_spark(session, fitted("votes"), frame, n_partitions)) < ROUNDING
 
 
-@pytest.mark.usefixtures("cells_from_100_rows")
-def test_soft_votes_of_differing_numbers_of_members_in_cells(session: Any) -> None:
-    # So few rows that the analysis on one machine keeps each: cells then lose what a few thousand rows would hide.
-    frame = trained_on("shares")
-    X, y, _ = in_order(frame)
-    local = ens_plugin.analyze(fitted("shares"), X, y, n_jobs=1).error_curve
-    found = from_spark(session, fitted("shares"), frame).error_curve
-    np.testing.assert_allclose(found.error, local.error, rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", ["votes", "lightgbm", "xgboost"])
 def test_positions_must_be_those_of_the_training_rows(session: Any, name: str) -> None:
     frame = trained_on(name)

@@ -17,12 +17,9 @@ from ens_plugin.analysis.labels import estimate_labels
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import (
-    MarginTally,
     RowBlock,
-    SupportTally,
     ValueTally,
-    tally_margins,
-    tally_support,
+    tally_labels,
     tally_values,
 )
 from ens_plugin.core.weights import RowWeight
@@ -43,7 +40,7 @@ SETTINGS = ResolvedOptions(
 
 def classify(outputs: NDArray[Any], target: NDArray[np.int64], n_labels: int, **options: Any) -> Estimates:
     block = RowBlock(outputs, np.ones(outputs.shape[:2], dtype=bool), target, n_labels)
-    tally: SupportTally | MarginTally = tally_support(block) if n_labels == 2 else tally_margins(block)
+    tally = tally_labels(block)
     weight = np.ones(target.size)
     sample = Sample(block, np.arange(target.size), weight)
     settings = replace(SETTINGS, **options)

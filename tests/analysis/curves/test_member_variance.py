@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ens_plugin.analysis import Evidence
 from ens_plugin.analysis.labels import estimate_labels
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import RowBlock, tally_margins, tally_support
+from ens_plugin.core.tally import RowBlock, tally_labels
 from ens_plugin.core.weights import RowWeight
 from tests.analysis.curves.test_estimates import SETTINGS
 
@@ -21,7 +21,7 @@ def found_variance(outputs: NDArray[np.float64], *, has_scores: bool = False) ->
     counted = np.random.default_rng(9).random(outputs.shape[:2]) < 0.8
     counted[:3] = True
     block = RowBlock(outputs, counted, np.zeros(outputs.shape[1], dtype=np.int64), outputs.shape[2])
-    tally = (tally_margins if has_scores or block.n_labels > 2 else tally_support)(block)
+    tally = tally_labels(block)
     weight = np.ones(outputs.shape[1])
     sample = Sample(block, np.arange(weight.size), weight)
     rows = Evidence(tally, sample, RowWeight(weight))

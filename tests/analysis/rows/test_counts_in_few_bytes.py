@@ -13,11 +13,9 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomFo
 from sklearn.linear_model import RidgeClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.analysis.estimates import counts_hard_votes
 from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.error_curve import hypergeometric_curve
-from ens_plugin.core.grouped_tally import group_rows, support_codes, vote_codes
-from ens_plugin.core.tally import SupportTally
+from ens_plugin.core.tally import LabelTally
 from ens_plugin.core.validation import in_few_bytes
 from ens_plugin.core.weights import RowWeight, represent
 
@@ -108,45 +106,33 @@ def contents(report: EnsembleReport) -> dict[str, Any]:
     return found
 
 
-def tallies(n_members: int, *, hard: bool) -> tuple[SupportTally, SupportTally]:
+def tallies(n_members: int) -> tuple[LabelTally, LabelTally]:
     """The same rows with counts in few bytes and in float64; some rows have all members, and all of them wrong."""
     rng = np.random.default_rng(n_members)
     trials = rng.integers(n_members - 60, n_members + 1, 400)
-    labels = rng.binomial(trials, rng.beta(1.0, 2.0, 400))
-    labels[:20] = trials[:20] = n_members
-    support = labels if hard else labels * 0.75
-    squares = labels if hard else labels * 0.6
-    floats = SupportTally(*(np.asarray(column, dtype=np.float64) for column in (trials, support, squares, labels)))
-    counts, wrong_labels = (in_few_bytes(column, n_members) for column in (trials, labels))
-    if hard:
-        return SupportTally(counts, wrong_labels, wrong_labels, wrong_labels), floats
-    return SupportTally(counts, floats.wrong, floats.squares, wrong_labels), floats
+    wrong = rng.binomial(trials, rng.beta(1.0, 2.0, 400))
+    wrong[:20] = trials[:20] = n_members
+    error = (1.0 + np.sign(2 * wrong - trials)) / 2.0
+    columns = (trials, wrong, error, np.floor(error))
+    counts = (in_few_bytes(column, n_members) for column in (trials, wrong))
+    return LabelTally(*counts, error, columns[3]), LabelTally(*(np.asarray(each, dtype=np.float64) for each in columns))
 
 
-def estimates(tally: SupportTally, n_members: int) -> dict[str, Array]:
+def estimates(tally: LabelTally, n_members: int) -> dict[str, Array]:
     """What estimators compute from a tally."""
     weight = RowWeight(np.linspace(0.5, 2.0, tally.n_rows))
     label = np.arange(tally.n_rows) % 2
     found = represent(label, tally.trials, weight.total, n_labels=2, n_members=n_members, needed=2)
-    codes = {"votes": vote_codes(tally, n_members), "shares": support_codes(tally)}
-    columns = (tally.trials, tally.wrong, tally.squares, tally.wrong_labels)
-    estimated = {
+    return {
         "losses": row_losses(tally),
-        "labelled losses": row_losses(tally, label),
-        "hard": np.array(counts_hard_votes(tally)),
         "members": np.stack([found.members, found.usable_members, found.n_usable]),
-        **{name: group_rows(code, columns, weight.total).sums for name, code in codes.items()},
-        **codes,
+        "subsets": hypergeometric_curve(tally.wrong_members, tally.trials, [1, 3, 15], weight),
     }
-    if counts_hard_votes(tally):
-        estimated["subsets"] = hypergeometric_curve(tally.wrong, tally.trials, [1, 3, 15], weight)
-    return estimated
 
 
-@pytest.mark.parametrize("hard", [True, False])
 @pytest.mark.parametrize("n_members", [255, 256, 300, 65_535, 65_536])
-def test_no_estimate_overflows_or_wraps_around(n_members: int, hard: bool) -> None:
-    narrow, wide = tallies(n_members, hard=hard)
+def test_no_estimate_overflows_or_wraps_around(n_members: int) -> None:
+    narrow, wide = tallies(n_members)
     assert vars(narrow)["trials"].dtype.itemsize < 8
     expected = estimates(wide, n_members)
     for name, found in estimates(narrow, n_members).items():

@@ -17,7 +17,6 @@ from ens_plugin.spark.partition import (
     ROW,
     TARGET,
     WEIGHT,
-    Grouping,
     Part,
     Plan,
     from_bytes,
@@ -32,24 +31,14 @@ ROUNDING = 1e-12
 N_ROWS = 300
 LARGEST_KEY = 2**64 - 1
 SEED = sampling_seed(np.random.default_rng(0))
-KINDS: dict[str, tuple[str, Grouping]] = {
-    "votes": ("votes", "votes"),
-    "shares": ("shares", "shares"),
-    "shares row by row": ("shares", "rows"),
-    "margins": ("three", "margins"),
-    "margins row by row": ("three", "rows"),
-    "scores": ("lightgbm", "margins"),
-    "values": ("values", "values"),
-}
+KINDS = {"votes": "votes", "shares": "shares", "margins": "three", "scores": "lightgbm", "values": "values"}
 
 
 def plan_of(kind: str, **changes: Any) -> Plan:
-    name, grouping = KINDS[kind]
-    adapter = find_adapter(fitted(name))
+    adapter = find_adapter(fitted(KINDS[kind]))
     options: dict[str, Any] = {
         "features": tuple(COLUMNS),
         "as_frame": False,
-        "grouping": grouping,
         "sample_limit": sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size)),
         "sampling_seed": SEED,
         "highest_key": LARGEST_KEY,
@@ -86,7 +75,7 @@ def batch(frame: pd.DataFrame) -> pa.RecordBatch:
 
 
 def read(kind: str, plan: Plan, partitions: list[list[pd.DataFrame]]) -> list[Part]:
-    content = content_of(KINDS[kind][0])
+    content = content_of(KINDS[kind])
     return [read_partition([batch(rows) for rows in batches], content, plan) for batches in partitions]
 
 

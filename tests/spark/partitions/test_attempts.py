@@ -15,7 +15,7 @@ from ens_plugin.spark.columns import RowCounts
 from ens_plugin.spark.partition import Part, Plan, Problems, merge_parts, read_partition
 from tests.extras import lightgbm, xgboost
 from tests.spark.cases import N_TRAINED, in_order, trained_on
-from tests.spark.partitions.parts import as_sent, batch, content_of, plan_of, rows_of
+from tests.spark.partitions.parts import as_sent, batch, plan_of, rows_of
 
 COUNTS = RowCounts(N_TRAINED, N_TRAINED, {})
 
@@ -104,12 +104,10 @@ def test_refusals_of_executors_keep_their_class(error: str) -> None:
 
 
 def test_two_rows_of_one_number_are_enough_to_be_refused() -> None:
-    frame = rows_of("shares").query("w > 0")
-    frame = frame.assign(row=np.where(frame["row"] == frame["row"].max(), frame["row"].min(), frame["row"]))
-    plan = plan_of("shares row by row")
-    part = read_partition([batch(frame)], content_of("shares"), plan)
+    row = np.arange(40)
+    analysis._refuse_repeated_rows(row, "row")
     with pytest.raises(InputError, match="'row' has 1 row number that several rows share"):
-        analysis._refuse_repeated_rows(part, plan, "row")
+        analysis._refuse_repeated_rows(np.where(row == 39, 0, row), "row")
 
 
 def test_models_that_know_names_take_frames() -> None:

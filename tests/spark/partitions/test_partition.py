@@ -70,7 +70,7 @@ def framed(frame: pd.DataFrame, partitions: list[list[NDArray[np.intp]]]) -> lis
 @settings(max_examples=settings.default.max_examples // 4)
 @given(data=st.data())
 def test_any_split_of_the_rows_gives_the_same_part(kind: str, data: Any) -> None:
-    frame = rows_of(KINDS[kind][0])
+    frame = rows_of(KINDS[kind])
     limit = data.draw(st.sampled_from([40, 20_000]))
     plan = plan_of(kind, sample_limit=limit)
     whole = merged(read(kind, plan, [[frame]]), limit, 2)
@@ -80,25 +80,25 @@ def test_any_split_of_the_rows_gives_the_same_part(kind: str, data: Any) -> None
 
 
 @pytest.mark.fast_cases("votes", "margins")
-@pytest.mark.parametrize("kind", ["votes", "shares row by row", "margins", "values"])
+@pytest.mark.parametrize("kind", ["votes", "shares", "margins", "values"])
 @settings(max_examples=settings.default.max_examples // 12)
 @given(data=st.data())
 def test_any_split_of_the_training_rows_gives_the_same_part(kind: str, data: Any) -> None:
-    frame = rows_of(KINDS[kind][0], oob=True)
+    frame = rows_of(KINDS[kind], oob=True)
     plan = plan_of(kind, n_trained=len(frame))
     whole = merged(read(kind, plan, [[frame]]), plan.sample_limit, 2)
     partitions = framed(frame, data.draw(splits(len(frame))))
     assert_same(merged(read(kind, plan, partitions), plan.sample_limit, 3), whole)
     assert whole.proof.added
-    assert whole.idle is not None
-    assert np.count_nonzero(whole.idle) > 3
+    assert whole.kinds is not None
+    assert np.count_nonzero(whole.kinds.weight == 0) > 3
 
 
 @pytest.mark.fast_cases("shares", "votes", "values")
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_of_any_height_give_the_same_part(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More blocks than are merged at once, and a last one that is short."""
-    plan, frame = plan_of(kind), rows_of(KINDS[kind][0])
+    plan, frame = plan_of(kind), rows_of(KINDS[kind])
     batches = [frame[start : start + 23] for start in range(0, N_ROWS, 23)]
     whole = merged(read(kind, plan, [[frame]]), plan.sample_limit, 2)
     monkeypatch.setattr(partition, "block_rows", lambda adapter, wanted: 7)
@@ -154,8 +154,8 @@ def test_rows_that_are_refused_give_the_reason_and_the_others_are_still_read(mon
     [(name, message)] = part.problems.refusals
     assert name == "DataMismatchError"
     assert "7" in message
-    assert part.groups is not None
-    assert part.groups.rows.sum() == np.count_nonzero(frame["w"][:200])
+    assert part.kinds is not None
+    assert part.kinds.rows.sum() == 200
 
 
 @pytest.mark.parametrize(

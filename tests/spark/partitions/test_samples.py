@@ -1,4 +1,4 @@
-"""Groups of rows become entries of a tally that rounding moves nowhere, and samples of alike rows are refused."""
+"""Samples of rows that are few different ones are refused, and their targets are labels again."""
 
 from __future__ import annotations
 
@@ -6,36 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.tally import SupportTally
 from ens_plugin.errors import InputError
 from ens_plugin.spark.columns import target_labels
-from ens_plugin.spark.partition import KeptRows, block_groups, codes_of, refuse_alike_rows, tally_of
-
-N_MEMBERS = 400
-TRIALS = np.repeat(np.arange(2.0, N_MEMBERS + 1), 5)
-WEIGHT = np.random.default_rng(0).uniform(0.1, 3.0, TRIALS.size)
-
-
-def shares(wrong: NDArray[np.float64], squares: NDArray[np.float64]) -> SupportTally:
-    """The tally of rows with soft votes, by way of cells."""
-    tally = SupportTally(TRIALS, wrong, squares, np.round(wrong))
-    code = codes_of("shares", tally, np.arange(TRIALS.size), N_MEMBERS)
-    found = tally_of("shares", block_groups("shares", tally, code, WEIGHT), N_MEMBERS, SupportTally)
-    assert isinstance(found, SupportTally)
-    return found
-
-
-def test_tied_shares_of_a_cell_stay_tied_whatever_the_weights() -> None:
-    found = shares(TRIALS / 2, TRIALS / 3)
-    np.testing.assert_array_equal(found.trials, np.arange(2, N_MEMBERS + 1))
-    np.testing.assert_array_equal(found.wrong, found.trials / 2)
-
-
-def test_members_that_all_err_are_no_more_than_there_are() -> None:
-    found = shares(TRIALS, TRIALS)
-    assert (found.wrong <= found.trials).all()
-    assert (found.squares <= found.trials).all()
-    np.testing.assert_allclose(found.squares, found.trials, rtol=1e-14)
+from ens_plugin.spark.partition import KeptRows, refuse_alike_rows
 
 
 def kept(row: NDArray[np.int64]) -> KeptRows:
