@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.trees import CompiledSums, compiled_sums, label_order, moment_sums
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import Sample, ScoreBlock, sample_keys, smallest_keys
 from ens_plugin.core.tally import (
@@ -105,13 +103,12 @@ class Evidence:
 
     def sort_samples(self) -> Evidence:
         """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""
-        of_labels = label_order()
         if self.metric_sample is None:
-            sample = self.sample.sort_by_content(of_labels)
+            sample = self.sample.sort_by_content()
             if isinstance(self.tally, SupportTally) and sample.block.is_vote:
                 _keep_counts(sample.block, self.tally, sample.rows)
             return replace(self, sample=sample)
-        more = self.metric_sample.sort_by_content(of_labels)
+        more = self.metric_sample.sort_by_content()
         # The rows of the smaller sample are some of these, and their order is the same among others.
         smaller = more.select(np.flatnonzero(np.isin(more.rows, self.sample.rows)))
         return replace(self, sample=smaller, metric_sample=more)
@@ -133,11 +130,7 @@ Item = TypeVar("Item")
 DELAY_S = 2.0
 
 BLOCK_BYTES = 16_000_000
-# Outputs of so many bytes, and what is computed from them, stay in a processor's cache.
-CACHED_BYTES = 4_000_000
 FIXED_ROWS = 4096
-# Sampled rows whose outputs are computed apart from the sums of all are at most one in so many.
-FEW_SAMPLED = 4
 SAMPLE_ROWS = 20_000
 SAMPLE_BYTES = 48_000_000
 # What the sample corrects has a tenth of the noise with two labels that it has with many.
@@ -165,10 +158,8 @@ def tally_rows(
     n_rows = target.size
     kept, sampled = _sampled_rows(adapter, weight, rng, with_metric=with_metric)
     reader = BlockReader(adapter, features, bags, target, weight, kept, with_metric)
-    # Where blocks are added up without their outputs, higher ones read each member's bag and leaves fewer times.
-    is_summed = adapter.reads_few_rows_fast and n_rows >= FEW_SAMPLED * kept.size
-    blocks = row_blocks(adapter, n_rows, FEW_SAMPLED if is_summed else 1)
-    finished = in_threads(partial(reader.read, most=block_rows(adapter, n_rows)), blocks)
+    blocks = row_blocks(adapter, n_rows)
+    finished = in_threads(reader.read, blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
     rows = _joined(parts, n_rows, kept.size)
     is_all = sampled.size == kept.size
@@ -219,67 +210,15 @@ class BlockReader:
     sampled: IntArray
     with_metric: bool = False
 
-    def read(self, rows: slice, most: int | None = None) -> TalliedBlock:
-        """Return the tallies of one block of rows, with the outputs of at most `most` rows at a time."""
-        summed = self._summed(rows)
-        if summed is not None:
-            return summed
-        if most is None or rows.stop - rows.start <= most:
-            return self._read(rows)
-        parts = [slice(start, min(start + most, rows.stop)) for start in range(rows.start, rows.stop, most)]
-        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
-        return _joined(map(self._read, parts), rows.stop - rows.start, int(last - first))
-
-    def _read(self, rows: slice) -> TalliedBlock:
+    def read(self, rows: slice) -> TalliedBlock:
+        """Return the tallies of one block of rows."""
         block = self._block(rows)
-        return TalliedBlock(
-            tally=tally_block(block, self.adapter),
-            sample=self._sample(block, rows),
-        )
-
-    def _summed(self, rows: slice) -> TalliedBlock | None:
-        """Return the tallies of a block whose adapter adds up outputs without returning them; None where none does."""
-        first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
-        chosen = self.sampled[first:last]
-        if chosen.size * FEW_SAMPLED > rows.stop - rows.start or rows.start % 8:
-            return None
-        if (sums := self._sums(rows)) is None:
-            return None
-        # Its tally needs no outputs.
-        n_labels, shape = label_count(self.adapter), (self.adapter.n_members, 0)
-        outputs = np.empty((*shape, n_labels) if sums.of_margins else shape)
-        block = RowBlock(outputs, np.empty(shape, dtype=np.bool_), self._target_of(rows), n_labels)
-        tally = tally_block(block, self.adapter, sums)
-        return TalliedBlock(tally, Sample(self._both(self._apart(chosen, sums)), chosen, self.weight[chosen]))
-
-    def _sums(self, rows: slice) -> CompiledSums | None:
-        """Return what returns the sums of a block, which the adapter has computed; None where it does not."""
-        bags = None if self.bags is None else self.bags.part(rows)
-        values = self.adapter.value_sums(self.features[rows], bags)
-        if values is not None:
-            return CompiledSums(of_values=lambda _: values)
-        margins = self.adapter.margin_sums(self.features[rows], bags, self._target_of(rows))
-        return None if margins is None else CompiledSums(of_margins=lambda _: margins)
-
-    def _apart(self, chosen: IntArray, sums: CompiledSums) -> RowBlock:
-        """Return the members' outputs for some rows, by position, whose sums are known."""
-        in_bag = None if self.bags is None else self.bags.at(chosen)
-        if sums.of_values:
-            outputs = self.adapter.outputs(self.features[chosen])
-            counted = np.ones(outputs.shape, dtype=bool) if in_bag is None else ~in_bag
-        else:
-            bags = None if in_bag is None else Bags.from_mask(in_bag)
-            outputs, counted = self.adapter.block(self.features[chosen], bags, slice(0, chosen.size))
-        return RowBlock(outputs, counted, self._target_of(chosen), label_count(self.adapter))
+        return TalliedBlock(tally=tally_block(block, self.adapter), sample=self._sample(block, rows))
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
-        return RowBlock(outputs, counted, self._target_of(rows), label_count(self.adapter))
-
-    def _target_of(self, rows: slice | IntArray) -> NDArray[Any]:
-        """Return the target of some rows, label codes as int64."""
-        target = self.target[rows]
-        return target if self.adapter.classes is None else target.astype(np.int64)
+        target = self.target[rows] if self.adapter.classes is None else self.target[rows].astype(np.int64)
+        return RowBlock(outputs, counted, target, label_count(self.adapter))
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
@@ -298,22 +237,18 @@ class BlockReader:
             return block
         if self.with_metric:
             return replace(block, outputs=both_scores(block.outputs))
-        return ScoreBlock(block.counted, block.target, block.outputs, moment_sums)
+        return ScoreBlock(block.counted, block.target, block.outputs)
 
 
-def tally_block(block: RowBlock, adapter: EnsembleAdapter, known: CompiledSums | None = None) -> AnyTally:
-    """Return the tally of a block of rows that suits the task and the outputs of its ensemble.
-
-    `known` returns sums that are known already, where the block has no outputs.
-    """
-    sums = compiled_sums(block) if known is None else known
+def tally_block(block: RowBlock, adapter: EnsembleAdapter) -> AnyTally:
+    """Return the tally of a block of rows that suits the task and the outputs of its ensemble."""
     if adapter.info.task == "regression":
-        return tally_values(block, sums.of_values)
+        return tally_values(block)
     if _has_one_score(adapter, block):
-        return tally_score_signs(block, sums.of_values)
+        return tally_score_signs(block)
     if block.n_labels == 2 and adapter.output_kind != "scores":
         return tally_support(block)
-    return tally_margins(block, sums.of_margins)
+    return tally_margins(block)
 
 
 def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:
@@ -332,29 +267,20 @@ def _output_bytes(adapter: EnsembleAdapter, n_labels: int) -> int:
     return 8 * max(n_labels, 1)
 
 
-def row_blocks(adapter: EnsembleAdapter, n_rows: int, times: int = 1) -> list[slice]:
+def row_blocks(adapter: EnsembleAdapter, n_rows: int) -> list[slice]:
     """Return slices of rows, aligned to chunks, small enough for memory and enough for all threads."""
-    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)), times)
+    rows = block_rows(adapter, -(-n_rows // effective_n_jobs(None)))
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 
 
-def block_rows(adapter: EnsembleAdapter, wanted: int, times: int = 1) -> int:
-    """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks.
-
-    Of rows whose values an adapter adds up without returning them, `times` as many.
-    """
+def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
+    """Return how many rows to read at once: about `wanted` where memory allows, in whole chunks."""
     # Where rounding depends on the height of a block, the height must not depend on the threads.
     wanted = wanted if adapter.info.is_row_independent else FIXED_ROWS
     n_labels = label_count(adapter)
     # Raw scores of two labels are mostly one number.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
-    n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast else BLOCK_BYTES
-    # Sums without outputs take little memory; those of sampled rows do, of one row in four at most.
-    if adapter.offers("value_sums") and n_outputs <= 1:
-        n_bytes = times * BLOCK_BYTES
-    elif adapter.offers("margin_sums") and adapter.reads_few_rows_fast:
-        n_bytes = FEW_SAMPLED * BLOCK_BYTES
-    rows = min(n_bytes // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
+    rows = min(BLOCK_BYTES // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
 
 

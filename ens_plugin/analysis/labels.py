@@ -14,7 +14,6 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.trees import moment_sums, subset_counts
 from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, algorithmic_sd, are_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import agreement_size, gap_doubts
@@ -36,6 +35,7 @@ from ens_plugin.core.tally import (
     member_labels,
     member_margins,
     strongest_rival,
+    value_sums,
     wrong_support,
 )
 from ens_plugin.core.validation import MAX_SIZE, NEGLIGIBLE, FloatArray, is_tied, previous_odd_size
@@ -387,7 +387,7 @@ def draw_labels(sample: Sample, weight: FloatArray, rates: SubsetRates, *, has_s
 
 
 def _moments(block: RowBlock, margins: FloatArray, rival: NDArray[np.int64]) -> RivalMargins:
-    trials, total, squares = moment_sums(RowBlock(margins, block.counted, block.target, 0))
+    trials, total, squares = value_sums(RowBlock(margins, block.counted, block.target, 0))
     return RivalMargins(*mean_and_sd(total, squares, trials), rival)
 
 
@@ -412,7 +412,7 @@ def subset_rates(block: RowBlock) -> SubsetRates:
         right = block.support[np.arange(block.target.size), block.target]
         return rates_of_votes(block.trials - right, block.trials, sizes)
     # As of the draws, the seed is fixed, so that no random_state changes an estimate.
-    return rates_of_subsets(block, sizes, np.random.default_rng(SEED_OF_SUBSETS), subset_counts())
+    return rates_of_subsets(block, sizes, np.random.default_rng(SEED_OF_SUBSETS))
 
 
 def estimate_labels(

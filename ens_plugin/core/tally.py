@@ -28,25 +28,20 @@ __all__ = [
     "MarginTally",
     "RowBlock",
     "Subsets",
-    "Sums",
     "SupportTally",
     "ValueTally",
-    "VoteCounts",
     "both_scores",
     "concatenate",
     "contests",
     "copy_rows",
     "count_members",
-    "count_votes_by",
     "empty_tally",
     "label_support",
     "lead_contests",
-    "margin_sums",
     "mean_share",
     "member_labels",
     "member_margins",
     "parts_of",
-    "score_sums",
     "select_rows",
     "strongest_rival",
     "sum_over_members",
@@ -188,8 +183,6 @@ class ValueTally(_Tally):
 
 AnyTally: TypeAlias = SupportTally | MarginTally | ValueTally
 TallyOfRows = TypeVar("TallyOfRows", bound=_Tally)
-# Returns sums over the members, one row for each, with the rows of a block as columns.
-Sums: TypeAlias = Callable[[RowBlock], FloatArray]
 
 
 def concatenate(tallies: Sequence[AnyTally]) -> AnyTally:
@@ -305,9 +298,9 @@ def wrong_support(block: RowBlock) -> NDArray[Any]:
     return np.where(block.target == 0, block.outputs[:, :, 1], block.outputs[:, :, 0]).astype(np.float64, copy=False)
 
 
-def tally_values(block: RowBlock, sums: Sums | None = None) -> ValueTally:
-    """Return the tally of one block of a regression ensemble; `sums` computes :func:`value_sums`, the default."""
-    trials, total, squares, *_ = (sums or value_sums)(block)
+def tally_values(block: RowBlock) -> ValueTally:
+    """Return the tally of one block of a regression ensemble."""
+    trials, total, squares = value_sums(block)
     mean, sd = mean_and_sd(total, squares, trials)
     return ValueTally(in_few_bytes(trials, block.counted.shape[0]), mean, sd**2, block.target.astype(np.float64))
 
@@ -407,11 +400,6 @@ class Subsets(NamedTuple):
     indicators: SingleArray
 
 
-# Returns, for the slots that members vote for, shape (n_members, n_rows), the slot of the true label of each row, the
-# number of slots and subsets, how many subsets are wrong, shape (n_rows,).
-VoteCounts: TypeAlias = Callable[[NDArray[np.uint16], IntArray, int, Subsets], FloatArray]
-
-
 @dataclass(frozen=True, eq=False)
 class VoteContest:
     """Rows on which the same number of labels can win, with the members' votes for them.
@@ -424,22 +412,18 @@ class VoteContest:
     target : ndarray of int, shape (n_rows,)
         Slot of the true label; -1 where it cannot win.
     n_slots : int
-    count : callable
-        Counts the votes of subsets as :func:`count_votes_by`.
     """
 
     rows: RowIndex
     votes: NDArray[np.uint16]
     target: IntArray
     n_slots: int
-    count: VoteCounts
 
     def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
         """Return the share of subsets of each size that are wrong, shape (n_sizes, n_rows)."""
         if self.n_slots == 1:
             return _unchanged(self.target, len(drawn))
-        counts = [self.count(self.votes, self.target, self.n_slots, some) / len(some.places) for some in drawn]
-        return np.stack(counts)
+        return np.stack([_wrong_votes(self, subsets) / len(subsets.places) for subsets in drawn])
 
 
 @dataclass(frozen=True, eq=False)
@@ -510,12 +494,13 @@ def _shares(wrong: BoolArray, drawn: Sequence[Subsets]) -> FloatArray:
     return np.array([count_members(some) / len(some) for some in np.split(wrong, ends[:-1])])
 
 
-def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, subsets: Subsets) -> FloatArray:
+def _wrong_votes(contest: VoteContest, subsets: Subsets) -> FloatArray:
     """Return how many subsets are wrong, shape (n_rows,).
 
     One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner; the first slot wins
-    ties.  The target is -1 where it cannot win.
+    ties.
     """
+    votes, n_slots = contest.votes, contest.n_slots
     n_members, n_rows = votes.shape
     # A power of 2, at least the number of slots; each vote counts so much.  Sums are exact in single precision up to
     # 2900 members.
@@ -524,7 +509,7 @@ def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, su
     by_slot = (votes[:, None, :] == np.arange(n_slots, dtype=votes.dtype)[:, None]) * np.float32(base)
     flat = np.concatenate([by_slot, np.broadcast_to(rank, (1, n_slots, n_rows))]).reshape(n_members + 1, -1)
     with_rank = np.column_stack([subsets.indicators, np.ones(len(subsets.indicators), dtype=np.float32)])
-    true_rank = base - 1 - target
+    true_rank = base - 1 - contest.target
     counts = np.zeros(n_rows)
     for some in _parts(with_rank, n_slots * n_rows):
         sums = (some @ flat).reshape(-1, n_slots, n_rows)
@@ -539,7 +524,6 @@ def contests(
     n_labels: int,
     n_together: int,
     rng: np.random.Generator,
-    count: VoteCounts,
 ) -> Iterator[Contest]:
     """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one.
 
@@ -557,7 +541,7 @@ def contests(
             chosen = alike[start : start + n_together]
             order = rng.permutation(outputs.shape[0])
             if is_vote:
-                yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen], count)
+                yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen])
             else:
                 yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen])
 
@@ -577,20 +561,16 @@ def lead_contests(
             if changes:
                 yield LeadContest(chosen, scores.take(chosen, axis=1).take(order, axis=0), target[chosen])
             else:
-                yield VoteContest(
-                    chosen, _NO_VOTES, np.where(target[chosen] == leads[chosen], 0, -1), 1, count_votes_by
-                )
+                yield VoteContest(chosen, _NO_VOTES, np.where(target[chosen] == leads[chosen], 0, -1), 1)
 
 
-def _vote_contest(
-    rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray, count: VoteCounts
-) -> VoteContest:
+def _vote_contest(rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray) -> VoteContest:
     # A label without a vote wins nothing, so that votes need no more slots than some row has labels.
     n_slots = int(np.count_nonzero(can_win, axis=1).max())
     slot = np.cumsum(can_win, axis=1, dtype=np.uint16) - np.uint16(1)
     places = np.arange(rows.size)
     true_slot = np.where(can_win[places, target], slot[places, target].astype(np.int64), -1)
-    return VoteContest(rows, slot[places, votes], true_slot, n_slots, count)
+    return VoteContest(rows, slot[places, votes], true_slot, n_slots)
 
 
 def _score_contest(
@@ -656,14 +636,14 @@ FEW_LABELS = 16
 SUPPORTS_AT_ONCE = 32_768
 
 
-def tally_margins(block: RowBlock, sums: Sums | None = None) -> MarginTally:
-    """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores.
-
-    `sums` computes :func:`margin_sums`, which is the default; it is not called for votes.
-    """
+def tally_margins(block: RowBlock) -> MarginTally:
+    """Return the tally of one block by margins, for any number of labels, from votes, probabilities or scores."""
     if block.outputs.ndim == 2:
         return _tally_votes(block)
-    trials, total, squares, wrong = (sums or margin_sums)(block)
+    trials, outputs = count_members(block.counted), _Supports(block)
+    support, own = outputs.searched()
+    total, squares = outputs.moments(support, strongest_rival(support, block.target), trials)
+    wrong = count_members((own != block.target) & block.counted)
     return _tally_of(trials, *mean_and_sd(total, squares, trials), wrong, block.counted.shape[0])
 
 
@@ -690,19 +670,6 @@ def _vote_columns(support: IntArray, target: NDArray[Any]) -> list[FloatArray]:
     # Margins are 1 for the true label, -1 for the rival, and else 0.
     squares = true * (1.0 - mean) ** 2 + rival * (1.0 + mean) ** 2 + (trials - true - rival) * mean**2
     return [trials, mean, np.sqrt(squares / np.maximum(trials - 1.0, 1.0)), trials - true]
-
-
-def margin_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from their probabilities or scores by label, shape (4, n_rows).
-
-    Number of members that count; sum of their margins against the strongest rival, and of squared deviations from
-    the mean; members whose label is wrong.
-    """
-    trials = count_members(block.counted)
-    outputs = _Supports(block)
-    support, own = outputs.searched()
-    moments = outputs.moments(support, strongest_rival(support, block.target), trials)
-    return np.stack([trials, *moments, count_members((own != block.target) & block.counted)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -797,26 +764,18 @@ def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.i
     return np.asarray(np.argmax(others, axis=1), dtype=np.int64)
 
 
-def tally_score_signs(block: RowBlock, sums: Sums | None = None) -> MarginTally:
+def tally_score_signs(block: RowBlock) -> MarginTally:
     """Return the tally of one block of two labels by the second's raw score; faster than :func:`tally_margins`.
 
-    Outputs have shape (n_members, n_rows): a positive score predicts the second label.  `sums` computes
-    :func:`score_sums`, which is the default.
+    Outputs have shape (n_members, n_rows): a positive score predicts the second label.
     """
-    trials, total, squares, seconds = (sums or score_sums)(block)
+    trials, total, squares = value_sums(block)
+    seconds = count_members((block.outputs > 0.0) & block.counted)
     mean, sd = mean_and_sd(total, squares, trials)
     is_second = block.target == 1
     margin = np.where(is_second, mean, -mean)
     wrong_labels = np.where(is_second, trials - seconds, seconds)
     return _tally_of(trials, margin, sd, wrong_labels, block.counted.shape[0])
-
-
-def score_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from the second label's raw score of each, shape (4, n_rows).
-
-    They are :func:`value_sums`, and the members with a positive score.
-    """
-    return np.stack([*value_sums(block), count_members((block.outputs > 0.0) & block.counted)])
 
 
 def _first_best(support: FloatArray) -> NDArray[Any]:
