@@ -57,7 +57,6 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 	$(BIN)/python -m benchmarks.cost.shapes
 	$(BIN)/python -m benchmarks.cost.memory
 	$(BIN)/python -m benchmarks.cost.boosters
-	$(BIN)/python -m benchmarks.cost.walker
 	$(BIN)/python -m benchmarks.cost.autolog
 	$(BIN)/python -m benchmarks.learners
 	$(BIN)/python -m benchmarks.accuracy.oob_search
@@ -75,11 +74,10 @@ benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmar
 
 clean: ## remove the environment, builds and caches
 	rm -rf docs/_build docs/gallery docs/tutorials docs/reference/generated
-	rm -rf ens_plugin/_kernel/*.so *.egg-info
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) *.egg-info build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml setup.py $(wildcard ens_plugin/_kernel/*.[ch])
+$(READY): pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { \
 	  echo "No $(PYTHON) found. Install Python 3.10 or newer, or name yours: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \

@@ -8,15 +8,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from ens_plugin import _kernel
-
 # Files and folders of ens_plugin/adapters that import their library at the top of a file.
 _LIBRARIES = ("econml", "imblearn", "lightgbm", "quantile_forest", "sksurv", "xgboost", "ydf")
 _MISSING = [name for name in _LIBRARIES if find_spec(name) is None]
 
 collect_ignore_glob = [f"ens_plugin/adapters/{name}*" for name in _MISSING]
-if not _kernel.is_used():
-    collect_ignore_glob.append("ens_plugin/_kernel/*")
 
 
 def pytest_report_header() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,6 @@ from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import IntArray, counted, with_article
 from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.findings import Finding
-
-if TYPE_CHECKING:
-    from ens_plugin.core.stopping import StoppingTable
 
 __all__ = [
     "DRAWN_TOGETHER",
@@ -275,9 +272,6 @@ class EnsembleAdapter(ABC):
     :meth:`leaf_draws`              recognises some training rows among rows without labels
     :meth:`column_splits`           warns of held-out columns in other units
     :meth:`block`                   members that have another bag for each of their trees
-    :attr:`reads_few_rows_fast`     blocks of rows that fit into a cache
-    :meth:`value_sums`              compiled sums over members of one number each
-    :meth:`margin_sums`             compiled sums over members of several numbers each
     After the members predicted
     ---------------------------------------------------------------------------------------------------
     :meth:`mean_of_sum`             the division as the library rounds it
@@ -292,7 +286,6 @@ class EnsembleAdapter(ABC):
     ---------------------------------------------------------------------------------------------------
     :meth:`truncated`               :func:`ens_plugin.truncate`, ``ens-plugin rightsize``
     :meth:`draw_counts`             :func:`ens_plugin.training_variance`
-    :meth:`settled_sums`            :class:`ens_plugin.DynamicPruningClassifier`
     :meth:`portable`                processes and machines that get the model
     :meth:`distributed_bags`        training rows on a cluster, :func:`ens_plugin.spark.analyze`
     :meth:`are_training_outputs`    refuses training rows on a cluster that are passed as held-out rows
@@ -581,48 +574,6 @@ class EnsembleAdapter(ABC):
         is_oob = ~bags.in_bag(rows)
         return self.outputs(features, wanted=is_oob), is_oob
 
-    @property
-    def reads_few_rows_fast(self) -> bool:
-        """Whether outputs of few rows take no longer, by row, than of many, so that blocks may fit into a cache."""
-        return False
-
-    def value_sums(self, features: Any, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return sums over the members that count of each row, without their outputs; by default None.
-
-        To the bit what :func:`~ens_plugin.core.tally.score_sums` finds from the outputs.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        bags : Bags or None
-            Of these rows; None for held-out rows, which are in no bag.
-
-        Returns
-        -------
-        ndarray, shape (4, n_rows), or None
-            None where the compiled code is missing or would not be faster, or members have several numbers.
-        """
-        return None
-
-    def margin_sums(self, features: Any, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return sums over the members that count of each row, by several numbers of each; by default None.
-
-        To the bit what :func:`~ens_plugin.core.tally.margin_sums` finds from what `block` returns.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        bags : Bags or None
-            Of these rows; None for held-out rows, which are in no bag.
-        target : ndarray of int, shape (n_rows,)
-
-        Returns
-        -------
-        ndarray, shape (4, n_rows), or None
-            None where the compiled code is missing or would not be faster, or members have one number.
-        """
-        return None
-
     def mean_of_sum(self, total: NDArray[np.float64], n_members: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean of summed outputs, divided as the library does it: by default, by the number of members.
 
@@ -762,24 +713,6 @@ class EnsembleAdapter(ABC):
             "Pass an ensemble of scikit-learn, LightGBM or XGBoost, or "
             "ens_plugin.CustomEnsemble.from_estimators(models, row_indices).",
         )
-
-    def settled_sums(self, features: Any, stops: StoppingTable) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-        """Return the sum of each row's scores, member by member until it settles the row, and the number of members.
-
-        For ensembles that score two labels.  To the bit what :func:`~ens_plugin.sizing.pruning.query_members` finds
-        from the outputs.
-
-        Parameters
-        ----------
-        features : prepared rows, n_rows of them
-        stops : StoppingTable
-
-        Returns
-        -------
-        sums, n_queries : ndarrays, shape (n_rows,); or None
-            None, as by default, where the compiled code is missing, or does not take these rows.
-        """
-        return None
 
     def portable(self) -> Any:
         """Return the picklable object from which another process makes this adapter; the model by default.

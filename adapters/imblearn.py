@@ -28,7 +28,6 @@ from ens_plugin.adapters.members import unequal_member_doubts
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
 from ens_plugin.adapters.sklearn.bags import BagCounts, check_growth, check_growth_of_all
 from ens_plugin.adapters.sklearn.forest import (
-    TreeWalk,
     are_recognised,
     checked_members,
     growth_is_known,
@@ -161,7 +160,6 @@ class BalancedBaggingAdapter(_ResampledMembers):
                 features.astype(np.float32, copy=False),
                 BagCounts(bags, self._bag),
                 target,
-                self.bagging.leaves,
                 self.model.estimators_features_,
                 weights_are_known=True,
             )
@@ -330,7 +328,6 @@ class BalancedForestAdapter(EnsembleAdapter):
                 features,
                 BagCounts(bags, lambda member: self._counted(member, n_rows)),
                 target,
-                TreeWalk(self.model.estimators_, features.shape[1], None).wanted_leaves,
                 weights_are_known=_DRAWS_BY_WEIGHT and self.model.bootstrap,
             )
         return bags.with_proof(proof)

@@ -1,14 +1,13 @@
 """Every tree of a model as arrays, in one form for all libraries, and the proof of its rows by its leaves.
 
 A library's adapter makes a :class:`TreeTable` of the trees that it reads from the library.  What is common to all trees
-reads the table and knows no library: the compiled search for leaves, the values that rows get, the proof of the rows
-that trees were trained on, the search for damage, and the thresholds that recognise training rows.
+reads the table and knows no library: the values that rows get, the proof of the rows that trees were trained on, the
+search for damage, and the thresholds that recognise training rows.
 
 In each tree, rows start at node 0.  At a node with children, a row goes to ``left`` where its value in the column
 ``feature`` is at most ``threshold``, or is in the node's set of categories; a missing value goes where ``missing_left``
 says.  At a leaf, whose ``left`` is negative, the row gets the leaf's value.
 
->>> from ens_plugin._kernel.tree import FlatTree
 >>> root, leaf, other = range(3)
 >>> tree = FlatTree(
 ...     left=np.array([leaf, -1, -1]),
@@ -51,12 +50,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
@@ -65,6 +63,7 @@ __all__ = [
     "LEAVES_THAT_TELL",
     "MAX_CHANCE",
     "MOST_STATED",
+    "FlatTree",
     "TreeTable",
     "chance_of_draws",
     "count_leaves",
@@ -84,6 +83,37 @@ LEAVES_THAT_TELL = 8
 MOST_STATED = 2**20
 # Largest chance of wrong bags that are taken for proved, and of fresh rows that are taken for training rows.
 MAX_CHANCE = 1e-9
+
+
+class FlatTree(NamedTuple):
+    """A tree as arrays with one entry for each node, of which the first is the root.
+
+    Attributes
+    ----------
+    left, right : ndarray of int, shape (n_nodes,)
+        Children of each node; negative for leaves.
+    feature : ndarray of int, shape (n_nodes,)
+        Column that each node compares.
+    threshold : ndarray of float64, shape (n_nodes,)
+        The largest value that goes left; NaN where none does.
+    missing_left : ndarray of bool, shape (n_nodes,)
+        Whether a missing value goes left.
+    sets : ndarray of int, shape (n_nodes,), or None
+        Set of the categories that go left, for a split by category; negative for a split by value.
+    set_starts : ndarray of int, shape (n_sets + 1,), or None
+        Position in `set_words` at which each set starts.
+    set_words : ndarray of uint32 or None
+        Categories as bits, 32 to the word.
+    """
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    missing_left: NDArray[Any]
+    sets: NDArray[Any] | None = None
+    set_starts: NDArray[Any] | None = None
+    set_words: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

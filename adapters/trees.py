@@ -1,4 +1,4 @@
-"""Trees as arrays: their links, leaves, kept rows and split values, and what walks rows through them.
+"""What rows show by the leaves that they reach in trees, and by the values that trees split at; leaves that are kept.
 
 A test of whether rows fill the leaves of trees as training rows do, which recognises these in any order. A leaf that
 counted some rows of its bag is reached by at least as many of the training rows. Of as many fresh rows, often fewer
@@ -12,28 +12,18 @@ chance only, as often as they hold each other's values.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from scipy.special import betainc
 
-from ens_plugin import _kernel
-from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.tree_table import MAX_CHANCE, TreeTable
+from ens_plugin.adapters.tree_table import MAX_CHANCE
 from ens_plugin.core.bags import UNSEEN, Bags
-from ens_plugin.core.sample import LabelOrder, spread_rows
-from ens_plugin.core.tally import RowBlock, VoteCounts, count_votes_by, value_sums
-from ens_plugin.core.validation import CELLS_AT_ONCE, AnyIntArray, FloatArray, IntArray, counted
-from ens_plugin.errors import EnsPluginWarning, warn_user
-
-if TYPE_CHECKING:
-    from ens_plugin.core.pair_covariance import VotePairs
-    from ens_plugin.core.stopping import StoppingTable
+from ens_plugin.core.validation import AnyIntArray, FloatArray
 
 __all__ = [
     "COMPARED_ROWS",
@@ -41,66 +31,21 @@ __all__ = [
     "KEPT_BYTES",
     "MOST_SHARED",
     "ROWS_OF_PIECE",
-    "CompiledSums",
     "KeptLeaves",
     "LeafCover",
-    "LeafWalk",
     "OutsideColumns",
     "RowOrigin",
     "are_too_many",
     "chance_of_value",
     "column_of",
     "columns_outside",
-    "compiled_sums",
     "hold_split_values",
     "judge_origin",
-    "label_order",
     "measure_cover",
-    "moment_sums",
     "move_values",
-    "move_values_by_label",
     "show_split_values",
-    "subset_counts",
     "target_ranges",
-    "vote_pairs",
 ]
-
-
-N_PROBES = 32
-# Share of the cells of a probe that are missing.
-MISSING_SHARE = 0.1
-
-
-def probe_rows(table: TreeTable, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return rows with thresholds, categories and missing values put in, on which a wrong comparison would show."""
-    rng = np.random.default_rng(0)
-    probes = rows[rng.integers(rows.shape[0], size=N_PROBES)]
-    chosen = [table.trees[place] for place in rng.integers(len(table.trees), size=N_PROBES)]
-    column, value = (np.concatenate(parts) for parts in zip(*map(_split_values, chosen), strict=True))
-    if column.size:
-        picked = rng.integers(column.size, size=(N_PROBES, 4 * table.n_features))
-        with np.errstate(over="ignore"):
-            own = value[picked].astype(rows.dtype)
-        own = np.where(rng.random(own.shape) < 0.5, own, np.nextafter(own, np.asarray(np.inf, own.dtype)))
-        largest = np.finfo(own.dtype).max  # some libraries refuse infinite values
-        probes[np.arange(N_PROBES)[:, None], column[picked]] = own.clip(-largest, largest)
-    probes[rng.random(probes.shape) < MISSING_SHARE] = np.nan
-    return probes
-
-
-def _split_values(tree: FlatTree) -> tuple[NDArray[Any], FloatArray]:
-    """Return, for each split of a tree, its column and a value at which an error would show: threshold or category."""
-    is_split = np.asarray(tree.left) >= 0
-    value = np.asarray(tree.threshold, np.float64)
-    if tree.sets is not None and tree.set_starts is not None:
-        sizes = 32 * np.diff(tree.set_starts)
-        is_set = np.asarray(tree.sets) >= 0
-        value = value.copy()
-        # Any category: which one matters less than that it is one.
-        value[is_set] = np.arange(int(is_set.sum())) % np.maximum(sizes[np.asarray(tree.sets)[is_set]], 1)
-    is_split &= np.isfinite(value)
-    return np.asarray(tree.feature)[is_split].astype(np.intp), value[is_split]
-
 
 # Rows of a piece: few, so that all trees' leaves of them stay in a processor's cache.
 ROWS_OF_PIECE = 128
@@ -270,275 +215,8 @@ def judge_origin(
     return "fresh" if would_show() else "unknown"
 
 
-# A comparison on fewer rows would prove little; the library itself finds their leaves.
-FEWEST_ROWS = 8
+# Rows on which what an adapter reads is compared with the library.
 COMPARED_ROWS = 32
-FEWEST_AT_ONCE = 64
-
-# Returns the library's own leaf numbers, shape (n_trees, n_rows), for rows in its own form or as an array.
-OwnLeaves = Callable[[Any], NDArray[Any]]
-# Returns those of one tree, by position, shape (n_rows,), for rows as an array.
-LeavesOfTree = Callable[[int, NDArray[Any]], NDArray[Any]]
-
-
-class LeafWalk:
-    """The compiled search for the leaves of one model's trees, used only after it has found the library's own.
-
-    Rows are passed in the library's own form, which has a `shape` and can be sliced.  Methods that return arrays return
-    None where the walk is not used, or where only the library can read the rows.
-
-    Parameters
-    ----------
-    read_table : callable
-        Returns the model's trees, or raises an error where they are of an unknown form.
-    library : str
-        What finds the library's own leaves, for the warning that it finds others.
-    as_array : callable
-        Returns rows as an array of the numbers that the library makes of them, or None where only it can.  Takes an
-        array, too.
-    """
-
-    def __init__(
-        self, read_table: Callable[[], TreeTable], library: str, as_array: Callable[[Any], NDArray[Any] | None]
-    ) -> None:
-        self._read_table, self._library, self._as_array = read_table, library, as_array
-        self._forests: dict[np.dtype[Any], Any] = {}
-        self._entries: dict[tuple[str, np.dtype[Any]], NDArray[Any]] = {}
-        # The last stopping table asked for, with its sums by type of the rows.
-        self._stopping: tuple[StoppingTable, dict[np.dtype[Any], Any]] | None = None
-        self._is_there = _kernel.is_used()
-        # By type of the rows, whether the walk found the library's leaves.
-        self._agrees: dict[np.dtype[Any], bool] = {}
-
-    @cached_property
-    def table(self) -> TreeTable:
-        """Return the trees that rows walk through."""
-        return self._read_table()
-
-    @property
-    def is_used(self) -> bool:
-        """Return whether the walk has been compared with the library, and found the same leaves whenever it was."""
-        return bool(self._agrees) and all(self._agrees.values())
-
-    @property
-    def is_by_bits(self) -> bool:
-        """Return whether the walk takes small trees, of all rows in less time than the leaves are kept in.
-
-        Then :meth:`count` and :meth:`value_sums` return results for rows that are read as arrays.
-        """
-        return self.is_used and all(self._forest(dtype).counts_leaves for dtype in self._agrees)
-
-    def compare(self, rows: Any, find_own: OwnLeaves) -> None:
-        """Use the walk for rows of this type from now on if it finds the library's leaves, else issue a warning.
-
-        Nothing is done where rows of the type were compared, or rows are few.
-        """
-        some, array = self._compared_rows(rows)
-        if array is not None:
-            self._judge(
-                array, lambda _: None, lambda probes: np.concatenate([find_own(some), find_own(probes)], axis=1)
-            )
-
-    def compare_trees(self, rows: Any, find_own: LeavesOfTree) -> None:
-        """Do what :meth:`compare` does, tree by tree, each while it is in a processor's cache from the walk."""
-        _, array = self._compared_rows(rows)
-        if array is None:
-            return
-        own: list[NDArray[Any]] = []
-
-        def read_trees(probes: NDArray[Any]) -> None:
-            both = np.concatenate([array, probes])
-            self._forest(array.dtype, lambda tree: own.append(find_own(tree, both)))
-
-        self._judge(array, read_trees, lambda _: np.stack(own))
-
-    def leaves(
-        self, rows: Any, trees: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any] | None:
-        """Return the library's number of the leaf that each row reaches in each tree, shape (n_trees, n_rows)."""
-        return self._read("numbers", rows, trees, wanted)
-
-    def values(
-        self, rows: Any, trees: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any] | None:
-        """Return the value of the leaf that each row reaches in each tree, shape (n_trees, n_rows)."""
-        return self._read("values", rows, trees, wanted)
-
-    def stopped_sums(self, rows: Any, stops: StoppingTable) -> tuple[NDArray[np.float64], IntArray] | None:
-        """Return the sum of each row's values, tree by tree until it settles the row, and the number of trees."""
-        array = self._as_array(rows) if self.is_used else None
-        if array is None or array.dtype not in self._agrees:
-            return None
-        # Read once, because another thread may keep the sums of another table meanwhile.
-        kept = self._stopping
-        if kept is None or kept[0] is not stops:
-            self._stopping = kept = stops, {}
-        known = kept[1]
-        if array.dtype not in known:
-            values = self._by_node("values", array.dtype)
-            known[array.dtype] = self._forest(array.dtype).stopping(values, stops.checkpoints, stops.lower, stops.upper)
-        totals, n_trees = known[array.dtype].sums(array)
-        return totals, n_trees
-
-    def value_sums(self, rows: Any, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return sums of values over the trees out of whose bag each row is, as of ``score_sums``, shape (4, n_rows).
-
-        None, too, where trees are large.
-        """
-        if not self.is_by_bits:
-            return None
-        sums = np.empty((4, rows.shape[0]))
-        for block, array in self._arrays(rows):
-            if array is None:
-                return None
-            values, bits = self._by_node("values", array.dtype), None if bags is None else bags.part(block).bits
-            sums[:, block] = self._forest(array.dtype).value_sums(array, values, bits)
-        return sums
-
-    def count(self, rows: Any, bags: Bags, bag_of: NDArray[Any]) -> tuple[IntArray, IntArray] | None:
-        """Return how many rows reach each leaf: of those in the tree's bag, then of all.
-
-        The result is that of :func:`count_leaves`, of one tree after the other.  None, too, where trees are large.
-        """
-
-        def count_block(block: slice, array: NDArray[Any]) -> Any:
-            return self._forest(array.dtype).count(array, bags.part(block).bits, bag_of)
-
-        return self._counts_of_blocks(rows, count_block)
-
-    def count_and_sum(self, rows: Any, bags: Bags, sums: NDArray[np.float64]) -> tuple[IntArray, IntArray] | None:
-        """Return :meth:`count` of trees with a bag each, and write :meth:`value_sums` to `sums`, shape (4, n_rows).
-
-        The sums are undefined where None is returned.
-        """
-
-        def count_block(block: slice, array: NDArray[Any]) -> Any:
-            values = self._by_node("values", array.dtype)
-            *counted, sums[:, block] = self._forest(array.dtype).count_and_sum(array, values, bags.part(block).bits)
-            return counted
-
-        return self._counts_of_blocks(rows, count_block)
-
-    def _compared_rows(self, rows: Any) -> tuple[Any, NDArray[Any] | None]:
-        """Return rows to compare with the library, evenly spread, and as an array; None where there is nothing to do.
-
-        The walk must be there and must not have failed, and a comparison on few rows would prove little.
-        """
-        if not self._is_there or rows.shape[0] < FEWEST_ROWS or not all(self._agrees.values()):
-            return None, None
-        some = rows[spread_rows(rows.shape[0], COMPARED_ROWS)]
-        array = self._as_array(some)
-        return some, None if array is None or array.dtype in self._agrees else array
-
-    def _judge(
-        self,
-        rows: NDArray[Any],
-        read_trees: Callable[[NDArray[Any]], None],
-        find_own: Callable[[NDArray[Any]], NDArray[Any]],
-    ) -> None:
-        """Set whether the walk is used for rows of this type; `find_own` returns the leaves of rows, then of probes."""
-        fault = self._fault(rows, read_trees, find_own)
-        self._agrees[rows.dtype] = fault is None
-        if fault is not None:
-            self._forests.clear()
-            self._entries.clear()
-            self._stopping = None
-            warn_user(
-                f"The compiled search finds {fault}, so it is not used for this model: the library finds the leaves, "
-                "which takes longer and changes no figure. Please report this with the versions of ens-plugin and of "
-                "the library.",
-                EnsPluginWarning,
-            )
-
-    def _fault(
-        self,
-        rows: NDArray[Any],
-        read_trees: Callable[[NDArray[Any]], None],
-        find_own: Callable[[NDArray[Any]], NDArray[Any]],
-    ) -> str | None:
-        """Return in words how the walk's leaves differ from the library's; parameters are those of :meth:`_judge`."""
-        try:
-            probes = probe_rows(self.table, rows)
-            read_trees(probes)
-            found = np.concatenate([self._entries_of("numbers", own) for own in (rows, self._as_array(probes))], axis=1)
-        except (IndexError, KeyError, ValueError) as error:  # trees of an unknown form
-            return f"no leaves ({error})"
-        differing = (found != find_own(probes)).any(axis=1)
-        n_differing = int(np.count_nonzero(differing))
-        if not n_differing:
-            return None
-        n_trees = counted(differing.size, "tree")
-        return f"other leaves than {self._library} in {n_differing} of {n_trees}"
-
-    def _read(
-        self, column: str, rows: Any, trees: range | None, wanted: NDArray[np.bool_] | None
-    ) -> NDArray[Any] | None:
-        """Return a number by node for the leaf that each row reaches in each tree; those not wanted are 0."""
-        if not self.is_used:
-            return None
-        outputs: NDArray[Any] | None = None
-        for block, array in self._arrays(rows):
-            if array is None:
-                return None
-            found = self._entries_of(column, array, trees, None if wanted is None else wanted[:, block])
-            if found.shape[1] == rows.shape[0]:
-                return found
-            if outputs is None:
-                outputs = np.empty((found.shape[0], rows.shape[0]), found.dtype)
-            outputs[:, block] = found
-        return outputs
-
-    def _entries_of(
-        self, column: str, array: Any, trees: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any]:
-        return np.asarray(self._forest(array.dtype).read(array, self._by_node(column, array.dtype), trees, wanted))
-
-    def _counts_of_blocks(
-        self, rows: Any, count_block: Callable[[slice, NDArray[Any]], Any]
-    ) -> tuple[IntArray, IntArray] | None:
-        if not self.is_by_bits:
-            return None
-        is_leaf = np.concatenate(self.table.is_leaf)
-        counts = np.zeros((2, np.count_nonzero(is_leaf)), np.int64)
-        for block, array in self._arrays(rows):
-            if array is None:
-                return None
-            for total, own in zip(counts, count_block(block, array), strict=True):
-                total += own[is_leaf]
-        return counts[0], counts[1]
-
-    def _arrays(self, rows: Any) -> Iterator[tuple[slice, NDArray[Any] | None]]:
-        """Yield rows as arrays, those that are none some at a time; None for what was not compared or cannot be one.
-
-        Blocks start at whole bytes of bags.
-        """
-        n_rows, n_columns = rows.shape
-        is_array = isinstance(rows, np.ndarray)
-        at_once = max(n_rows, 1) if is_array else CELLS_AT_ONCE // max(n_columns, 1) // 8 * 8
-        if at_once < FEWEST_AT_ONCE and not is_array:
-            yield slice(0, n_rows), None
-            return
-        for start in range(0, max(n_rows, int(is_array)), at_once):
-            block = slice(start, min(start + at_once, n_rows))
-            array = self._as_array(rows[block])
-            yield block, array if array is not None and array.dtype in self._agrees else None
-
-    def _by_node(self, column: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return numbers by node, as the walk reads them from rows of a type."""
-        if (column, dtype) not in self._entries:
-            self._entries[column, dtype] = self._forest(dtype).table(getattr(self.table, column))
-        return self._entries[column, dtype]
-
-    def _forest(self, dtype: DTypeLike, visit: Callable[[int], object] | None = None) -> Any:
-        """Return the trees as the walk has read them for rows of a type; `visit` is called for each that is read."""
-        key = np.dtype(dtype)
-        if key not in self._forests:
-            from ens_plugin._kernel.forest import Forest
-
-            table = self.table
-            self._forests[key] = Forest(table.trees, table.n_features, key, table.least_category, visit)
-        return self._forests[key]
-
 
 RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
 
@@ -670,70 +348,6 @@ def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> Out
     return OutsideColumns(tuple(sorted(found)), n_compared, outside / compared if compared else 0.0)
 
 
-Sums = Callable[[RowBlock], FloatArray]
-
-
-class CompiledSums(NamedTuple):
-    """Functions that compute the sums of a block of rows; None for those of :mod:`ens_plugin.core.tally`.
-
-    Attributes
-    ----------
-    of_values : callable or None
-        As ``value_sums``, with the further sums of ``score_sums``.
-    of_margins : callable or None
-        As ``margin_sums``.
-    """
-
-    of_values: Sums | None = None
-    of_margins: Sums | None = None
-
-
-def compiled_sums(block: RowBlock) -> CompiledSums:
-    """Return the functions for the outputs of a block: the compiled ones, if they can read them."""
-    # Of other types, NumPy rounds some sums to the type.
-    if block.outputs.dtype != np.float64 or not _kernel.is_used():
-        return CompiledSums()
-    from ens_plugin._kernel import outputs
-
-    return CompiledSums(
-        of_values=lambda own: outputs.value_sums(own.outputs, own.counted),
-        of_margins=lambda own: outputs.margin_sums(own.outputs, own.counted, own.target),
-    )
-
-
-def moment_sums(block: RowBlock) -> FloatArray:
-    """Return ``value_sums`` of a block of values, shape (3, n_rows)."""
-    return (compiled_sums(block).of_values or value_sums)(block)[:3]
-
-
-def subset_counts() -> VoteCounts:
-    """Return the function that counts the votes of subsets: the compiled one, or ``count_votes_by``."""
-    if not _kernel.is_used():
-        return count_votes_by
-    from ens_plugin._kernel.outputs import subset_votes
-
-    return lambda votes, target, n_slots, subsets: subset_votes(votes, target, n_slots, subsets.places)
-
-
-def label_order() -> LabelOrder | None:
-    """Return the compiled functions that find and make an order of rows by their labels, or None."""
-    if not _kernel.is_used():
-        return None
-    from ens_plugin._kernel.outputs import label_places, move_labels
-
-    return LabelOrder(label_places, move_labels)
-
-
-def vote_pairs() -> VotePairs | None:
-    """Return the compiled functions that sum over pairs of rows as ``sum_pairs`` does, of votes, or None."""
-    if not _kernel.is_used():
-        return None
-    from ens_plugin._kernel import outputs
-    from ens_plugin.core.pair_covariance import VotePairs
-
-    return VotePairs(outputs.vote_pairs, outputs.block_pairs)
-
-
 # Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,
 # because parts of a column that are so far apart push one another out of it.
 ROWS_TOGETHER = 120
@@ -746,18 +360,10 @@ def move_values(
     filled: NDArray[np.bool_],
     leaves: NDArray[np.uint8] | None = None,
 ) -> None:
-    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number."""
-    move_values_by_label(values[None], taken[None], outputs[None], filled, None if leaves is None else leaves[None])
+    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number.
 
-
-def move_values_by_label(
-    values: NDArray[np.float64],
-    taken: NDArray[np.bool_],
-    outputs: NDArray[np.float64],
-    filled: NDArray[np.bool_],
-    leaves: NDArray[np.uint8] | None = None,
-) -> None:
-    """Do what :func:`move_values` does, for several labels whose outputs are filled in the same places."""
+    Values, taken and outputs are of several labels, whose outputs are filled in the same places.
+    """
     n_members, n_rows = filled.shape
     moved = np.zeros((ROWS_TOGETHER, n_members))
     for start in range(0, n_rows, ROWS_TOGETHER):

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 import sklearn
 
-from ens_plugin import _kernel
-
 __all__ = [
     "INSTALL",
-    "NEEDS_KERNEL",
     "NEEDS_PYSPARK",
     "NOTEBOOKS",
     "SKLEARN_RELEASE",
@@ -21,7 +18,6 @@ __all__ = [
     "imported",
     "lightgbm",
     "needs_keel",
-    "needs_kernel",
     "needs_pyspark",
     "needs_trackers",
     "xgboost",
@@ -79,23 +75,10 @@ NEEDS_PYSPARK = [
     pytest.mark.skipif(find_spec("pyspark") is None, reason=f"needs PySpark: {INSTALL['pyspark']}"),
 ]
 
-# For `pytestmark`: `.ci/run` builds the compiled part before it runs the slow tests, and `make test` needs no compiler.
-NEEDS_KERNEL = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not _kernel.is_used(), reason="needs the compiled part: pip install --editable . with a C compiler"
-    ),
-]
-
 
 def needs_pyspark(test: Any) -> Any:
     """Mark a test that imports PySpark."""
     return _marked(test, NEEDS_PYSPARK)
-
-
-def needs_kernel(test: Any) -> Any:
-    """Mark a test that calls the compiled part."""
-    return _marked(test, NEEDS_KERNEL)
 
 
 def _marked(test: Any, marks: list[pytest.MarkDecorator]) -> Any:

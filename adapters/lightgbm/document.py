@@ -6,15 +6,13 @@ import re
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import IntFlag
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.tree_table import LEAF, MOST_STATED, TreeTable, damage_of_tree
-from ens_plugin.adapters.trees import LeafWalk
+from ens_plugin.adapters.tree_table import LEAF, MOST_STATED, FlatTree, TreeTable, damage_of_tree
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 
 __all__ = [
@@ -24,7 +22,6 @@ __all__ = [
     "TreeText",
     "find_damage",
     "is_complete",
-    "leaf_walk",
     "parse_model",
     "truncated_forest",
 ]
@@ -121,20 +118,6 @@ class ModelText:
             # The fraction of a category is cut off.
             least_category=float(np.nextafter(-1.0, 0.0)),
         )
-
-    @cached_property
-    def columns_without_zero(self) -> NDArray[np.intp] | None:
-        """Return the columns in which zero is a missing value; None if it is one in some splits of a column only."""
-        kinds, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-        for tree in self.trees:
-            if tree.n_leaves > 1:
-                kind = _numbers_in_line(tree, "decision_type", np.int32)
-                is_number = kind & _Split.CATEGORICAL == 0
-                kinds.append(kind[is_number] & _Split.HAS_MISSING)
-                columns.append(_numbers_in_line(tree, "split_feature", np.int32)[is_number])
-        column, is_zero = np.concatenate(columns), np.concatenate(kinds) == _Split.ZERO_IS_MISSING
-        found = np.unique(column[is_zero])
-        return None if np.isin(column[~is_zero], found).any() else found.astype(np.intp)
 
 
 def parse_model(text: str) -> ModelText:
@@ -346,46 +329,6 @@ def _is_number(text: str) -> bool:
         return bool(np.isfinite(float(text)))
     except ValueError:
         return False
-
-
-def leaf_walk(model: ModelText, pandas_categorical: list[list[Any]] | None) -> LeafWalk:
-    """Return the compiled search for the leaves of a model, whose own rows are ``PreparedRows``."""
-    as_array = partial(_as_array, model, pandas_categorical or [])
-    return LeafWalk(partial(_table_of, model), "LightGBM's predict(pred_leaf=True)", as_array)
-
-
-def _table_of(model: ModelText) -> TreeTable:
-    return model.table
-
-
-def _as_array(model: ModelText, categories: list[list[Any]], rows: Any) -> NDArray[Any] | None:
-    """Return rows as the numbers that LightGBM makes of them; None where only LightGBM can convert them."""
-    columns = model.columns_without_zero
-    array = _numbers_of(rows if isinstance(rows, np.ndarray) else rows.table, categories)
-    return None if array is None or columns is None else _cleaned(array, columns)
-
-
-def _numbers_of(table: Any, categories: list[list[Any]]) -> NDArray[Any] | None:
-    if isinstance(table, np.ndarray):
-        return table if table.dtype in (np.float32, np.float64) else table.astype(np.float32)
-    if hasattr(table, "iloc"):
-        return _frame_as_array(table, categories)
-    return table.toarray() if table.dtype in (np.float32, np.float64) else None
-
-
-def _frame_as_array(frame: Any, categories: list[list[Any]]) -> NDArray[Any] | None:
-    is_category = np.array([hasattr(dtype, "categories") for dtype in frame.dtypes])
-    numbers = [dtype for dtype, other in zip(frame.dtypes, is_category, strict=True) if not other]
-    if is_category.sum() != len(categories) or not all(isinstance(dtype, np.dtype) for dtype in numbers):
-        return None
-    if any(dtype.kind not in "biuf" for dtype in numbers):
-        return None
-    array = np.empty(frame.shape, np.result_type(np.float32, *numbers))
-    array[:, ~is_category] = frame.iloc[:, np.flatnonzero(~is_category)].to_numpy(array.dtype)
-    for column, known in zip(np.flatnonzero(is_category), categories, strict=True):
-        codes = frame.iloc[:, column].cat.set_categories(known).cat.codes.to_numpy()
-        array[:, column] = np.where(codes < 0, np.nan, codes)
-    return array
 
 
 def _numbers_in_line(tree: TreeText, key: str, dtype: DTypeLike) -> NDArray[Any]:

@@ -49,7 +49,6 @@ from ens_plugin.adapters.lightgbm.bags import (
 from ens_plugin.adapters.lightgbm.document import (
     ModelText,
     TreeText,
-    leaf_walk,
     parse_model,
     truncated_forest,
 )
@@ -68,7 +67,6 @@ from ens_plugin.adapters.trees import (
 )
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import both_scores
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
@@ -453,7 +451,6 @@ class LightGBMForestAdapter(EnsembleAdapter):
         self._objective: Objective = read_objective(self._text.header.get("objective"))
         self._is_linear = any(tree.has_linear_leaves for tree in self._text.trees)
         self._leaf_dtype = np.min_scalar_type(max(tree.n_leaves for tree in self._text.trees) - 1)
-        self._walk = leaf_walk(self._text, getattr(self._booster, "pandas_categorical", None))
         self._n_compared = 0
         super().__init__(model)
 
@@ -475,7 +472,6 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def prepare(self, X: Any) -> PreparedRows:
         """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on the first rows."""
         rows = PreparedRows(prepare_table(self._booster, X))
-        self._walk.compare(rows, self._own_leaves)
         if self._objective.is_covered and self._n_compared < COMPARED_ROWS and rows.shape[0]:
             self._compare_with_predict(rows)
             self._n_compared += rows.shape[0]
@@ -484,11 +480,6 @@ class LightGBMForestAdapter(EnsembleAdapter):
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError if a subclass or a patch predicts something else than LightGBM's own class."""
         check_replaced_methods(self.model, features, "lightgbm")
-
-    @property
-    def reads_few_rows_fast(self) -> bool:
-        """Whether the compiled walk reads the outputs."""
-        return self._walk.is_by_bits
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -499,25 +490,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         if self._is_linear:
             return outputs_by_member(self._linear_outputs, chosen, features, wanted)
         is_kept = members is None and features.leaves is not None
-        if members is None and not is_kept:
-            walked = self._walk.values(features) if self._walk.is_by_bits else None
-            if walked is not None:
-                return self._by_member(walked)
-        return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, members, wanted))
-
-    def settled_sums(
-        self, features: PreparedRows, stops: StoppingTable
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-        """Return sums of the scores of rows up to the iteration that settles each; None without the compiled walk."""
-        self._check_covered()
-        return None if self._is_linear else self._walk.stopped_sums(features, stops)
-
-    def value_sums(self, features: PreparedRows, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return sums of scores or values over the iterations of each row; None without the compiled walk."""
-        self._check_covered()
-        if self._is_linear or features.leaves is not None or self._text.trees_per_iteration > 1:
-            return None
-        return self._walk.value_sums(features, bags)
+        return self._scores(chosen, features.leaves if is_kept else self._leaves(features.table, chosen))
 
     def _linear_outputs(self, member: int, features: PreparedRows) -> NDArray[np.float64]:
         return np.asarray(self._predict(features.table, raw_score=True, start_iteration=member, num_iteration=1))
@@ -529,8 +502,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         n_rows = features.shape[0]
         target = training_target(y, self.classes, n_rows)
         positive = positive_rows(sampling, target)
-        if not self._walk.is_by_bits:
-            self._keep_leaves(features)
+        self._keep_leaves(features)
         bags = prove_bags(self._text, sampling, n_rows, positive, partial(self._count, features))
         is_proved = target is not None and self._check_target(features, bags, target)
         return bags.with_proof(BagProof(target=is_proved))
@@ -662,27 +634,12 @@ class LightGBMForestAdapter(EnsembleAdapter):
                 f"LightGBM cannot predict these rows: {error}. Pass the columns that the model was trained on."
             ) from error
 
-    def _own_leaves(self, rows: Any) -> NDArray[Any]:
-        """Return the leaf that LightGBM itself finds for each row in every tree, shape (n_trees, n_rows)."""
-        table = rows if isinstance(rows, np.ndarray) else rows.table
-        return np.asarray(self._predict(table, pred_leaf=True)).reshape(table.shape[0], -1).T
+    def _leaves(self, table: Any, members: range | None = None) -> NDArray[Any]:
+        """Return the leaf that each row reaches in every tree, or in those of some members, (n_trees, n_rows).
 
-    def _leaves(
-        self, table: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any]:
-        """Return the leaf that each row reaches in every tree, or in those of some members: (n_trees, n_rows).
-
-        `wanted` is by member; leaves that are not wanted may be any leaf.
+        LightGBM finds them for some rows and trees at a time.
         """
-        members = members or range(self.n_members)
-        n_trees = self._text.trees_per_iteration
-        by_tree = wanted if wanted is None or n_trees == 1 else np.repeat(wanted, n_trees, axis=0)
-        trees = range(members.start * n_trees, members.stop * n_trees)
-        walked = self._walk.leaves(PreparedRows(table), trees, by_tree)
-        return self._leaves_by_blocks(table, members, n_trees) if walked is None else walked
-
-    def _leaves_by_blocks(self, table: Any, members: range, n_trees: int) -> NDArray[Any]:
-        """Return the leaves of :meth:`_leaves` as LightGBM finds them, some rows and trees at a time."""
+        members, n_trees = members or range(self.n_members), self._text.trees_per_iteration
         is_narrow = isinstance(table, np.ndarray) and table.shape[1] <= MOST_FEATURES
         at_once = max(WALKED_TREES // n_trees, 1) if is_narrow else len(members)
         leaves = np.empty((len(members) * n_trees, table.shape[0]), dtype=self._leaf_dtype)
@@ -705,8 +662,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             features.leaves = self._leaves(features.table)
 
     def _count(self, features: PreparedRows, bags: Bags, bag_of: IntArray) -> tuple[IntArray, IntArray]:
-        counted = None if features.leaves is not None else self._walk.count(features, bags, bag_of)
-        return counted or count_rows(self._text.table, bags, bag_of, self._leaf_blocks(features))
+        return count_rows(self._text.table, bags, bag_of, self._leaf_blocks(features))
 
     def _leaf_blocks(self, features: PreparedRows) -> Iterator[tuple[slice, NDArray[Any]]]:
         # Bags are unpacked by whole bytes.

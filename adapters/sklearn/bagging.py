@@ -36,7 +36,6 @@ from ens_plugin.adapters.members import (
 from ens_plugin.adapters.sklearn.bags import BagCounts, check_growth, check_growth_of_all, drawn_numbers, leaf_counts
 from ens_plugin.adapters.sklearn.forest import (
     RecordedBags,
-    TreeWalk,
     are_plain_trees,
     are_recognised,
     checked_members,
@@ -143,20 +142,9 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         n_features = self.model.n_features_in_
         return [_column_choice(columns, n_features) for columns in self.model.estimators_features_]
 
-    @cached_property
-    def _walk(self) -> TreeWalk | None:
-        """Return the walk of members that are all trees of all labels, else None."""
-        members, n_labels = self.model.estimators_, 1 if self.classes is None else len(self.classes)
-        if not self.are_trees or any(member.tree_.value.shape[2] != n_labels for member in members):
-            return None
-        return TreeWalk(members, self.model.n_features_in_, self._labels, self._columns)
-
     def prepare(self, X: Any) -> Any:
         """Return X as an array or CSR matrix; float32 where every member is a tree."""
-        rows = prepare_rows(self.model, X, np.float32 if self.are_trees else None)
-        if self._walk is not None:
-            self._walk.compare_with_apply(rows)
-        return rows
+        return prepare_rows(self.model, X, np.float32 if self.are_trees else None)
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the ensemble predicts the mean, or the votes, of its members."""
@@ -166,9 +154,6 @@ class SklearnBaggingAdapter(EnsembleAdapter):
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the label codes, probabilities or values of the members for the prepared rows."""
-        walked = None if self._walk is None else self._walk.outputs(features, members, wanted)
-        if walked is not None:
-            return walked
         return outputs_by_member(self._member_outputs, members or range(self.n_members), features, wanted)
 
     def _member_outputs(self, member: int, features: Any) -> NDArray[Any]:
@@ -199,7 +184,6 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             _as_trees_take(features),
             BagCounts(bags),
             target,
-            self.leaves,
             self._columns,
             weights_are_known=draws_by_weight(self.model),
         )
@@ -373,11 +357,6 @@ class SklearnBaggingAdapter(EnsembleAdapter):
                 'not trained on pass {data="holdout"}.'
             )
         return True
-
-    def leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return the wanted leaves of rows in all members, which are trees, shape (n_members, n_rows)."""
-        walk = self._walk or TreeWalk(self.model.estimators_, self.model.n_features_in_, None, self._columns)
-        return walk.wanted_leaves(features, wanted)
 
     def _member_rows(self, member: int, features: Any) -> Any:
         columns = self._columns[member]

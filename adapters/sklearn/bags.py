@@ -11,7 +11,6 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
-from ens_plugin import _kernel
 from ens_plugin.adapters.contract import DRAWN_TOGETHER, ProofStatistics, draw_bags, merge_sums
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.sklearn.training import draws_by_weight
@@ -38,7 +37,6 @@ __all__ = [
     "seeded_bags",
 ]
 
-FindLeaves: TypeAlias = Callable[[Any], NDArray[np.integer[Any]]]
 Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
 _MEANS = ("squared_error", "friedman_mse", "poisson")
@@ -61,7 +59,6 @@ def check_growth(
     member: int,
     *,
     weights_are_known: bool = _WEIGHTS_ONLY_DRAW,
-    find_leaves: FindLeaves | None = None,
 ) -> bool:
     """Raise DataMismatchError unless `tree` can have been grown on the drawn rows and their targets.
 
@@ -81,8 +78,6 @@ def check_growth(
         Position of the tree, for the message.
     weights_are_known : bool, optional
         Whether rows that were drawn equally often, with the same label, count alike inside the tree.
-    find_leaves : callable, optional
-        Returns the leaves that rows reach in this tree; by default the tree's own ``apply``.
 
     Returns
     -------
@@ -96,7 +91,7 @@ def check_growth(
     # On arrays, take is three times as fast as an index.
     rows_at = features.take if isinstance(features, np.ndarray) else lambda rows, axis: features[rows]
     sums = [
-        growth_sums(tree, rows_at(rows, axis=0), None if target is None else target[rows], draws[rows], find_leaves)
+        growth_sums(tree, rows_at(rows, axis=0), None if target is None else target[rows], draws[rows])
         for rows in parts
     ]
     return judge_growth(tree, merge_sums(sums), member, weights_are_known=weights_are_known)
@@ -133,10 +128,9 @@ def growth_sums(
     features: Any,
     target: NDArray[Any] | None,
     draws: NDArray[np.integer[Any]],
-    find_leaves: FindLeaves | None = None,
 ) -> ProofStatistics:
     """Return, for each node of a tree, the sums over some rows of its bag that prove its growth."""
-    leaves = tree.tree_.apply(features) if find_leaves is None else find_leaves(features)
+    leaves = tree.tree_.apply(features)
     n_nodes = tree.tree_.node_count
     added: dict[str, NDArray[Any]] = {
         "rows": np.bincount(leaves, minlength=n_nodes),
@@ -284,7 +278,6 @@ def check_growth_of_all(
     features: Any,
     counts: BagCounts,
     target: NDArray[Any] | None,
-    find_leaves: Callable[[Any, BoolArray], NDArray[np.integer[Any]]],
     columns: Columns | None = None,
     *,
     weights_are_known: bool,
@@ -300,15 +293,17 @@ def check_growth_of_all(
     if target is None or not members:
         return
     chosen = spread_rows(features.shape[0], COMPARED_ROWS)
-    turn = (np.arange(len(members))[:, None] + np.arange(chosen.size)) % ROW_TURNS
-    wanted = counts.bags.at(chosen)
-    wanted[members] &= turn == 0
-    wanted[np.arange(len(trees)) % TREE_TURNS != 1] = False
-    leaves = find_leaves(features[chosen], wanted)
+    some, in_bag = features[chosen], counts.bags.at(chosen)
 
     def is_of_other_target(member: int) -> bool:
-        rows = np.flatnonzero(wanted[member])
-        return _holds_other_target(trees[member], leaves[member, rows], target[chosen[rows]], weights_are_known) and (
+        is_in_turn = (member // TREE_TURNS + np.arange(chosen.size)) % ROW_TURNS == 0
+        rows = np.flatnonzero(in_bag[member] & is_in_turn)
+        if not rows.size:
+            return False
+        own = some[rows] if columns is None or columns[member] is None else some[rows][:, columns[member]]
+        # The estimator's own apply takes three times as long, to check what has been checked.
+        leaves = trees[member].tree_.apply(own)
+        return _holds_other_target(trees[member], leaves, target[chosen[rows]], weights_are_known) and (
             # Before scikit-learn 1.9, rows of weight zero were drawn and had no effect on a tree.
             weights_are_known or trees[member].tree_.n_node_samples[0] == counts.of(member, None)[0]
         )
@@ -482,7 +477,7 @@ def seeded_bags(
     """Return the bags of all members, each drawn with its seed.
 
     Where each bag is rows drawn at once by NumPy's ``RandomState(seed).randint``, as those of the members compared are,
-    they are drawn from the words of the generator, in less time than the library takes, by far with compiled code.
+    they are drawn from the words of the generator, in less time than the library takes.
     """
     return _bags_of_words(draw, seeds, n_rows, compared) or draw_bags(draw, len(seeds), n_rows)
 
@@ -503,28 +498,16 @@ def _bags_of_words(
     expected = Bags.from_indices(map(drawn, compared), n_rows)
     if sizes[0] == 0:
         return None
-    bits_of = _drawing()
     # Where the library draws differently, those of all members would be drawn in vain.
-    if not np.array_equal(bits_of(np.array([seeds[member] for member in compared]), n_rows, sizes[0]), expected.bits):
+    if not np.array_equal(
+        drawn_bits(np.array([seeds[member] for member in compared]), n_rows, sizes[0]), expected.bits
+    ):
         return None
-    return Bags(bits_of(np.array(seeds, dtype=np.int64), n_rows, sizes[0]), n_rows)
-
-
-def _drawing() -> Callable[[NDArray[np.int64], int, int], NDArray[np.uint8]]:
-    """Return the compiled function that does what :func:`drawn_bits` does, or that one."""
-    if not _kernel.is_used():
-        return drawn_bits
-
-    from ens_plugin._kernel import outputs
-
-    return outputs.drawn_bits
+    return Bags(drawn_bits(np.array(seeds, dtype=np.int64), n_rows, sizes[0]), n_rows)
 
 
 def drawn_bits(seeds: NDArray[np.int64], n_rows: int, n_draws: int) -> NDArray[np.uint8]:
-    """Return which rows ``numpy.random.RandomState(seed).randint(0, n_rows, n_draws)`` draws with each seed.
-
-    As in ``ens_plugin/_kernel/outputs.py``, whose function of this name has the same parameters.
-    """
+    """Return which rows ``numpy.random.RandomState(seed).randint(0, n_rows, n_draws)`` draws with each seed."""
     bits = np.empty((seeds.size, -(-n_rows // 8)), np.uint8)
     chunks = [slice(start, start + DRAWN_TOGETHER) for start in range(0, seeds.size, DRAWN_TOGETHER)]
     for _ in in_threads(lambda chunk: _draw_chunk(seeds[chunk], n_rows, n_draws, bits[chunk]), chunks):

@@ -24,8 +24,6 @@ from sklearn.ensemble._forest import (
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from ens_plugin import _kernel
-from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.contract import (
     DistributedBags,
     EnsembleAdapter,
@@ -89,8 +87,8 @@ from ens_plugin.adapters.sklearn.training import (
     refuse_other_part,
     training_target,
 )
-from ens_plugin.adapters.tree_table import LEAF, LEAVES_THAT_TELL, TreeTable, damage_of_tree
-from ens_plugin.adapters.trees import LeafWalk, judge_origin
+from ens_plugin.adapters.tree_table import LEAF, LEAVES_THAT_TELL, damage_of_tree, splits_by_column
+from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.training_rows import LeafDraws
@@ -104,7 +102,6 @@ __all__ = [
     "OneApiForestAdapter",
     "RecordedBags",
     "SklearnForestAdapter",
-    "TreeWalk",
     "are_plain_trees",
     "are_recognised",
     "checked_members",
@@ -184,23 +181,12 @@ def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsigned
         value = nodes.value[:, 0, :]
         if value.shape[1] != n_labels:
             return None
-        own = _pure_labels(value, nodes.children_left)
-        if own is None:
+        label, is_certain = _certain_labels(value)
+        # With weights, probabilities of a mixed inner node may be rounded to 1 too.
+        if not is_certain[nodes.children_left < 0].all():
             return None
-        labels.append(own)
+        labels.append(label)
     return labels
-
-
-def _pure_labels(value: NDArray[np.float64], left: NDArray[Any]) -> NDArray[np.unsignedinteger[Any]] | None:
-    """Return the label of each leaf, by node, from the nodes' probabilities; None if a leaf has several labels."""
-    # Of two labels, NumPy reads all nodes in less time than others take to find the leaves.
-    if value.shape[1] > 2 and _kernel.is_used():
-        from ens_plugin._kernel import outputs
-
-        return outputs.pure_labels(value, left, code_dtype(value.shape[1]))
-    label, is_certain = _certain_labels(value)
-    # With weights, probabilities of a mixed inner node may be rounded to 1 too.
-    return label if is_certain[left < 0].all() else None
 
 
 def _certain_labels(value: NDArray[np.float64]) -> tuple[NDArray[np.unsignedinteger[Any]], NDArray[np.bool_]]:
@@ -268,9 +254,14 @@ def tree_splits(
     trees: Sequence[Any], columns: Sequence[NDArray[np.integer[Any]] | None] | None = None
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Yield each column that trees split, with the thresholds of some of the trees."""
-    chosen = slice(0, None, max(len(trees) // COMPARED_TREES, 1))
-    n_features = trees[0].tree_.n_features
-    return tree_table(trees[chosen], n_features, None if columns is None else columns[chosen]).splits()
+    parts = []
+    for member in range(0, len(trees), max(len(trees) // COMPARED_TREES, 1)):
+        nodes, own = trees[member].tree_, None if columns is None else columns[member]
+        is_split = nodes.children_left >= 0
+        feature = nodes.feature[is_split]
+        parts.append((feature if own is None else own.take(feature), nodes.threshold[is_split]))
+    column, threshold = (np.concatenate(own) for own in zip(*parts, strict=True))
+    return splits_by_column(column, threshold)
 
 
 def checked_members(n_members: int) -> list[int]:
@@ -377,112 +368,6 @@ def _root(tree: Any) -> bytes:
     return bytes(nodes[:1].tobytes()[: offset + last.itemsize])
 
 
-Columns = Sequence[NDArray[np.integer[Any]] | None]
-
-
-def tree_table(
-    trees: Sequence[Any],
-    n_features: int,
-    columns: Columns | None = None,
-    labels: Sequence[NDArray[np.unsignedinteger[Any]]] | None = None,
-) -> TreeTable:
-    """Return trees as a table, in which each node is its own leaf number.
-
-    Values are `labels`, by node, where they are given, else the means or the probabilities that leaves hold.
-    """
-    nodes = [tree.tree_ for tree in trees]
-    sizes = [own.node_count for own in nodes]
-    numbers = np.arange(max(sizes), dtype=np.min_scalar_type(max(sizes) - 1))
-    values = [own.value[:, 0, :] for own in nodes] if labels is None else labels
-    return TreeTable(
-        trees=list(map(_flat_tree, nodes, [None] * len(nodes) if columns is None else columns)),
-        numbers=[numbers[:size] for size in sizes],
-        values=[own[:, 0] if own.ndim == 2 and own.shape[1] == 1 else own for own in values],
-        covers=[own.n_node_samples for own in nodes],
-        n_features=n_features,
-    )
-
-
-def _flat_tree(nodes: Any, columns: NDArray[np.integer[Any]] | None) -> FlatTree:
-    left, feature = nodes.children_left, nodes.feature
-    return FlatTree(
-        left=left,
-        right=nodes.children_right,
-        feature=feature if columns is None else columns.take(np.maximum(feature, 0)),
-        threshold=nodes.threshold,
-        # EconML's trees take no missing values.
-        missing_left=getattr(nodes, "missing_go_to_left", np.zeros(left.size, np.bool_)),
-    )
-
-
-def _only_array(rows: Any) -> NDArray[Any] | None:
-    return rows if isinstance(rows, np.ndarray) else None
-
-
-class TreeWalk(LeafWalk):
-    """The compiled search in scikit-learn's trees, whose own ``apply`` finds the leaves where it is not used."""
-
-    def __init__(
-        self,
-        trees: list[Any],
-        n_features: int,
-        labels: list[NDArray[np.unsignedinteger[Any]]] | None,
-        columns: Columns | None = None,
-    ) -> None:
-        self._trees, self._columns = trees, columns
-        read_table = partial(tree_table, trees, n_features, columns, labels)
-        super().__init__(read_table, "scikit-learn's apply", _only_array)
-
-    def compare_with_apply(self, features: Any) -> None:
-        """Compare the walk with ``apply`` on some of the rows, and on rows made of thresholds, unless that is done."""
-        self.compare_trees(features, self._own_leaves)
-
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[Any] | None:
-        """Return the outputs of the trees as of ``EnsembleAdapter.outputs``; None where the walk is not used."""
-        if not self.is_used or self.table.values[0].ndim == 1:
-            return self.values(features, members, wanted)
-        leaves = self.leaves(features, members, wanted)
-        if leaves is None:
-            return None
-        n_labels = self.table.values[0].shape[1]
-        outputs = (np.empty if wanted is None else np.zeros)((*leaves.shape, n_labels))
-        for place, member in enumerate(members or range(len(self._trees))):
-            value = self.table.values[member]
-            if wanted is None:
-                value.take(leaves[place], axis=0, out=outputs[place], mode="clip")
-            else:
-                rows = np.flatnonzero(wanted[place])
-                outputs[place, rows] = value.take(leaves[place].take(rows), axis=0)
-        return outputs
-
-    def wanted_leaves(self, features: Any, wanted: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return the wanted leaves of prepared rows in all trees, shape (n_trees, n_rows)."""
-        walked = self.leaves(features, None, wanted)
-        if walked is not None:
-            return walked
-        return outputs_by_member(self._own_leaves, range(len(self._trees)), features, wanted)
-
-    def leaves_of(self, member: int, features: Any) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
-        """Return what finds the leaves of rows in one tree, of rows such as these; None where the walk is not used."""
-        if not self.is_used or not isinstance(features, np.ndarray):
-            return None
-
-        def find(rows: NDArray[Any]) -> NDArray[Any]:
-            walked = self.leaves(rows, range(member, member + 1))
-            assert walked is not None
-            # In the type of positions, which sums by leaf need.
-            return np.asarray(walked[0], dtype=np.intp)
-
-        return find
-
-    def _own_leaves(self, place: int, rows: NDArray[Any]) -> NDArray[Any]:
-        # The estimator's own apply takes three times as long, to check what prepare has checked.
-        own = None if self._columns is None else self._columns[place]
-        return np.asarray(self._trees[place].tree_.apply(rows if own is None else rows[:, own]))
-
-
 _OF_THREAD = local()
 # From this release on, forests draw rows by their weights.
 DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
@@ -527,10 +412,7 @@ class SklearnForestAdapter(EnsembleAdapter):
 
     def prepare(self, X: Any) -> Any:
         """Return X as float32, the type the trees compare with their thresholds."""
-        rows = prepare_rows(self.model, X, np.float32)
-        if self._are_plain:
-            self._walk.compare_with_apply(rows)
-        return rows
+        return prepare_rows(self.model, X, np.float32)
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the forest predicts the mean of its trees."""
@@ -542,9 +424,6 @@ class SklearnForestAdapter(EnsembleAdapter):
         """Return the label codes, probabilities or values of the trees for the prepared rows."""
         if not self._are_plain:
             return outputs_by_member(self._own_outputs, members or range(self.n_members), features, wanted)
-        walked = self._walk.outputs(features, members, wanted)
-        if walked is not None:
-            return walked
         if members is None:
             return outputs_by_tree(self.model.estimators_, self._tree_outputs, features, wanted)
         return outputs_by_member(self._tree_outputs, members, features, wanted)
@@ -590,7 +469,6 @@ class SklearnForestAdapter(EnsembleAdapter):
             features,
             BagCounts(bags),
             target,
-            self._walk.wanted_leaves,
             weights_are_known=draws_by_weight(self.model),
         )
         return bags.with_proof(proof)
@@ -670,10 +548,6 @@ class SklearnForestAdapter(EnsembleAdapter):
         refuse_other_part(self, lambda: type(self)(part).check_members(rows), size)
         return part
 
-    @cached_property
-    def _walk(self) -> TreeWalk:
-        return TreeWalk(self.model.estimators_, self.model.n_features_in_, self._labels)
-
     def _tree_output_kind(self) -> OutputKind:
         return "probabilities" if self._labels is None else "labels"
 
@@ -726,7 +600,6 @@ class SklearnForestAdapter(EnsembleAdapter):
                     target,
                     member,
                     weights_are_known=draws_by_weight(self.model),
-                    find_leaves=self._walk.leaves_of(member, features),
                 )
                 for member in checked_members(self.n_members)
             ]

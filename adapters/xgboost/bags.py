@@ -29,12 +29,11 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin import _kernel
-from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.tree_table import (
     LEAVES_THAT_TELL,
     MAX_CHANCE,
+    FlatTree,
     chance_of_draws,
     count_leaves,
     gives_cover,
@@ -283,10 +282,6 @@ class RowSampler:
 
     def packed_words(self, words: WordArray) -> NDArray[np.uint8]:
         """Return :meth:`from_words` as ``np.packbits`` packs them, shape (n_words, ceil(n_rows / 8))."""
-        if _kernel.is_used():
-            from ens_plugin._kernel.outputs import product_bits
-
-            return product_bits(words, self.powers, int(self.highest))
         bits = np.empty((words.size, -(-self.n_rows // 8)), dtype=np.uint8)
         for start in range(0, self.n_rows, PACKED_ROWS):
             part = np.packbits(self.from_words(words, slice(start, start + PACKED_ROWS)), axis=1)
@@ -551,9 +546,6 @@ def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample:
     counter = _Counter.of(forest, rows, hessians, bags)
     if rows.kept is not None:
         rows.kept.begin(bags)
-    if rows.sums is not None:
-        # They are computed where rows are counted, which those of unequal derivatives are not.
-        rows.sums.begin(bags if hessians.are_alike else None)
 
     def count(span: int) -> tuple[FloatArray, IntArray]:
         return counter.count(slice(int(edges[span]), int(edges[span + 1])))
@@ -619,27 +611,11 @@ class _Counter:
 
     def count(self, span: slice) -> tuple[FloatArray, IntArray]:
         """Return each leaf's sum of in-bag derivatives and count of rows above the tolerance, in a range of rows."""
-        if self.reader is not None and self.hessians.are_alike:
-            rows, bags = self.rows[span], self.bags.part(span)
-            counted = (
-                self.forest.walk.count(rows, bags, np.arange(self.forest.n_trees))
-                if rows.sums is None
-                else rows.sums.count(self.forest, rows, bags)
-            )
-            if counted is not None:
-                return self._sums_alike(*counted)
         sums, sizes = np.zeros(self.hidden.size), np.zeros(self.hidden.size, dtype=np.int64)
         step = max(CELLS_AT_ONCE // self.forest.n_trees // 8, 32) * 8
         for start in range(span.start, span.stop, step):
             self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
         return sums, sizes
-
-    def _sums_alike(self, in_bag: IntArray, counts: IntArray) -> tuple[FloatArray, IntArray]:
-        """Return what :meth:`count` does, from numbers of rows by leaf, for equal derivatives."""
-        hessians = self.hessians
-        one = np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
-        hessian = one[self.forest.group][self.forest.table.tree_of_leaf]
-        return in_bag * hessian, np.where(hessian > self.hidden, counts, 0)
 
     def _count_block(self, block: slice, sums: FloatArray, sizes: IntArray) -> None:
         forest, hessians, edges = self.forest, self.hessians, self.forest.table.edges

@@ -1,10 +1,9 @@
 """The trees of an XGBoost model: leaves, sums, labels, shorter models, and rows as they take them.
 
 Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
-``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only. Where the compiled
-compiled search is used, it finds the leaves, and no copy is made. The copy's leaves of several trees add up
-to one output: as float32 holds whole numbers of 24 bits, one output has room for the leaves of four trees of 64
-leaves.
+``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only. The copy's leaves of
+several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has room for the leaves of
+four trees of 64 leaves.
 
 Copies of XGBoost boosters of one round with fewer parallel trees. The booster's prediction is the sum of its leaves,
 each of which holds its value divided by the number of parallel trees: with fewer trees, each must add more.
@@ -13,9 +12,9 @@ each of which holds its value divided by the number of parallel trees: with fewe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,14 +23,11 @@ import xgboost
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ens_plugin import _kernel
-from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.members import as_pandas, check_no_text
-from ens_plugin.adapters.tree_table import LEAF, TreeTable
-from ens_plugin.adapters.trees import KeptLeaves, LeafWalk, move_values_by_label
+from ens_plugin.adapters.tree_table import LEAF, FlatTree, TreeTable
+from ens_plugin.adapters.trees import KeptLeaves, move_values
 from ens_plugin.adapters.xgboost.document import decode, encode
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.tally import CHUNK, count_members
+from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
@@ -40,12 +36,10 @@ __all__ = [
     "FULL_RATE",
     "GROWN_PARALLEL",
     "Forest",
-    "KeptSums",
     "LeafReader",
     "Rows",
     "Shape",
     "TrainingParameters",
-    "class_margin_sums",
     "form_members",
     "learning_rate",
     "read_forest",
@@ -112,43 +106,6 @@ def _leaf_numbers(is_leaf: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArr
     starts = np.cumsum(sizes) - sizes
     numbers = np.where(is_leaf, n_before - np.repeat(n_before[starts], sizes), 0)
     return numbers.astype(np.min_scalar_type(int(numbers.max())))
-
-
-def _runs(trees: Sequence[int]) -> Iterator[range]:
-    """Yield the tree numbers as ranges of consecutive numbers."""
-    if isinstance(trees, range) and trees.step == 1:
-        yield trees
-        return
-    first = 0
-    for place in range(1, len(trees) + 1):
-        if place == len(trees) or trees[place] != trees[place - 1] + 1:
-            yield range(trees[first], trees[place - 1] + 1)
-            first = place
-
-
-def _as_array(rows: Any) -> NDArray[np.float32] | None:
-    """Return rows as the numbers that XGBoost makes of them, missing ones NaN; None where only it can convert them."""
-    if isinstance(rows, np.ndarray):
-        return rows
-    with np.errstate(over="ignore"):  # XGBoost refuses what is infinite as float32
-        array = _float_table(rows.table)
-    if array is None:
-        return None
-    if not np.isnan(rows.missing):
-        array = np.where(array == np.float32(rows.missing), np.float32(np.nan), array)
-    return None if np.isinf(array).any() else array
-
-
-def _float_table(table: Any) -> NDArray[np.float32] | None:
-    if hasattr(table, "iloc"):
-        is_plain = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes)
-        return table.to_numpy(np.float32) if is_plain else None
-    if issparse(table):
-        sparse: Any = table
-        array = np.full(sparse.shape, np.nan, np.float32)
-        array[np.repeat(np.arange(sparse.shape[0]), np.diff(sparse.indptr)), sparse.indices] = sparse.data
-        return array
-    return np.asarray(table, np.float32)
 
 
 # Attribute of a truncated booster: the parallel trees of each class that were grown.
@@ -280,15 +237,6 @@ class Forest:
         """Return the margin of each leaf, as if its tree were the whole booster, with the base margin."""
         pairs = zip(self.member_values, self.group, strict=True)
         return [values + self.base_margin[group] for values, group in pairs]
-
-    @cached_property
-    def walk(self) -> LeafWalk:
-        """Return the compiled search for leaves, with :attr:`member_margins` as values."""
-        return LeafWalk(self._table_of_members, "XGBoost's predict(pred_leaf=True)", _as_array)
-
-    def _table_of_members(self) -> TreeTable:
-        pairs = zip(self.member_margins, self.table.numbers, strict=True)
-        return replace(self.table, values=[own.take(number) for own, number in pairs])
 
     @property
     def n_left_out(self) -> int:
@@ -572,20 +520,7 @@ class LeafReader:
         found = None
         if rows.kept is not None and wanted is not None and self._trees == range(self._forest.n_trees):
             found = rows.kept.read(wanted)
-        if found is None:
-            found = self._walked(rows, wanted)
         return self._read_copy(rows) if found is None else found
-
-    def _walked(self, rows: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[Any] | None:
-        """Return the leaves that the compiled search finds; None where it is not used."""
-        parts, done = [], 0
-        for run in _runs(self._trees):
-            found = self._forest.walk.leaves(rows, run, None if wanted is None else wanted[done : done + len(run)])
-            if found is None:
-                return None
-            parts.append(found)
-            done += len(run)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @cached_property
     def _booster(self) -> Any:
@@ -669,83 +604,8 @@ def form_members(
     fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
     counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
     outputs = np.empty((is_oob.shape[1], is_oob.shape[0], is_oob.shape[2]))
-    if not _kernel.is_used():
-        move_values_by_label(margins, is_oob, outputs.transpose(1, 0, 2), counted, leaves)
-        return outputs.transpose(0, 2, 1), counted
-    from ens_plugin._kernel.outputs import move_values
-
-    for label in range(is_oob.shape[0]):
-        of_leaf = () if leaves is None else (leaves[label],)
-        move_values(margins[label], is_oob[label], outputs[:, label], counted, *of_leaf)
+    move_values(margins, is_oob, outputs.transpose(1, 0, 2), counted, leaves)
     return outputs.transpose(0, 2, 1), counted
-
-
-def class_margin_sums(
-    read_leaves: Callable[[Rows], NDArray[np.uint8]],
-    values: NDArray[np.float64],
-    rows: Rows,
-    bags: Bags | None,
-    target: NDArray[np.int64],
-) -> NDArray[np.float64] | None:
-    """Return ``margin_sums`` of members formed of the trees out of whose bags a row is; None without the walk."""
-    if not _kernel.is_used():
-        return None
-    from ens_plugin._kernel import outputs
-
-    sums, n_trees = np.empty((4, target.size)), values.shape[0] * values.shape[1]
-    # A copy, so that the bits of these rows are not far apart.
-    bits = np.zeros((n_trees, -(-target.size // 8)), np.uint8) if bags is None else bags.bits.copy()
-    known = Bags(bits, target.size)
-    # The leaves of few rows in all trees stay in a processor's cache.
-    for start in range(0, target.size, CHUNK):
-        part = slice(start, min(start + CHUNK, target.size))
-        sums[:, part] = outputs.class_margin_sums(values, read_leaves(rows[part]), known.part(part).bits, target[part])
-    return sums
-
-
-@dataclass(eq=False)
-class _Store:
-    """The bags that the sums are of; None before they are computed."""
-
-    bags: Bags | None = None
-
-
-class KeptSums:
-    """Sums of the values of leaves over trees, which the compiled walk computes while it counts rows for the proof."""
-
-    def __init__(self, n_rows: int) -> None:
-        self._rows = slice(0, n_rows)
-        self._sums = np.empty((4, n_rows))
-        self._store = _Store()
-
-    def of_rows(self, rows: slice) -> KeptSums:
-        """Return the same sums, for a contiguous block of these rows."""
-        part = object.__new__(KeptSums)
-        part._store, part._sums = self._store, self._sums[:, rows]
-        start = self._rows.start + (rows.start or 0)
-        part._rows = slice(start, start + part._sums.shape[1])
-        return part
-
-    def begin(self, bags: Bags | None) -> None:
-        """Drop all sums; those of these bags are to be computed by :meth:`count` for all rows, or none."""
-        self._store.bags = bags
-
-    def count(self, forest: Forest, rows: Rows, bags: Bags) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return how many of these rows reach each leaf, as ``LeafWalk.count``, and keep their sums."""
-        counted = forest.walk.count_and_sum(rows, bags, self._sums)
-        if counted is None:
-            self._store.bags = None
-        return counted
-
-    def read(self, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return the sums of these rows out of the given bags, shape (4, n_rows); None if those are not kept."""
-        known = self._store.bags
-        if bags is None or known is None or self._rows.start % 8:
-            return None
-        own = known.part(self._rows).bits
-        # Mostly they are the same bits in memory, which need not be compared.
-        is_same = own.__array_interface__ == bags.bits.__array_interface__ or np.array_equal(own, bags.bits)
-        return self._sums if is_same else None
 
 
 # Attributes that XGBoost's own slices remove.
@@ -828,8 +688,6 @@ class Rows:
         Leaves that the rows reach, where they are kept.
     kept : KeptLeaves or None
         Leaves of trees out of whose bags the rows are, where some are kept.
-    sums : KeptSums or None
-        Sums over trees out of whose bags the rows are, where they are kept.
     """
 
     def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
@@ -840,7 +698,6 @@ class Rows:
         self.label: FloatArray | None = None
         self.leaves: NDArray[Any] | None = None
         self.kept: KeptLeaves | None = None
-        self.sums: KeptSums | None = None
         if isinstance(X, xgboost.DMatrix):
             self._take_along(X)
             _check_names(X.feature_names, self.names)
@@ -858,21 +715,12 @@ class Rows:
         )
         part.leaves = None if self.leaves is None else self.leaves[:, rows]
         part.kept = self.kept.of_rows(rows) if self.kept is not None and isinstance(rows, slice) else None
-        part.sums = self.sums.of_rows(rows) if self.sums is not None and isinstance(rows, slice) else None
         return part
 
     def with_weight(self, weight: FloatArray) -> Rows:
         """Return the same rows with training weights, as a DMatrix rounds them."""
         part = self[:]
         part.weight = weight.astype(np.float32).astype(np.float64)
-        return part
-
-    def with_table(self, table: NDArray[np.float32]) -> Rows:
-        """Return rows of other features, where NaN is missing."""
-        part = object.__new__(Rows)
-        part.missing, part.names, part.types = np.nan, self.names, self.types
-        part.table, part.shape = table, (table.shape[0], self.shape[1])
-        part.weight = part.base_margin = part.label = part.leaves = part.kept = part.sums = None
         return part
 
     def matrix(self) -> Any:

@@ -61,10 +61,8 @@ from ens_plugin.adapters.xgboost.bags import (
 from ens_plugin.adapters.xgboost.forest import (
     FULL_RATE,
     Forest,
-    KeptSums,
     LeafReader,
     Rows,
-    class_margin_sums,
     form_members,
     learning_rate,
     read_forest,
@@ -76,7 +74,6 @@ from ens_plugin.adapters.xgboost.forest import (
 from ens_plugin.adapters.xgboost.target import Hessians, checkable_trees, hessian_of_a_row, judge_target, target_sums
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.stopping import StoppingTable
 from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import BagError, DataMismatchError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding
@@ -181,8 +178,6 @@ _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:ps
 _CLOSE = 1e-5
 WHOLE = 1e-4
 READ_TOGETHER = 32
-# Of so many rows, sums over trees are kept from the proof on, in 16 MB.
-SUMMED_ROWS = 400_000
 
 
 class XGBoostTreesAdapter(EnsembleAdapter):
@@ -228,26 +223,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def prepare(self, X: Any) -> Rows:
         """Return rows that become a DMatrix block by block; `X` may be a DMatrix itself, with training weights."""
-        rows = Rows(X, self.booster, getattr(self.model, "missing", np.nan))
-        if self._shape.n_rounds == 1:
-            self.forest.walk.compare(rows, self._own_leaves(rows))
-        return rows
-
-    @property
-    def reads_few_rows_fast(self) -> bool:
-        """Whether the compiled walk reads the outputs."""
-        return self.forest.walk.is_by_bits
-
-    def _own_leaves(self, rows: Rows) -> Callable[[Any], NDArray[Any]]:
-        """Return what finds the leaves that XGBoost itself finds, (n_trees, n_rows), for such rows or for an array."""
-
-        def find(part: Any) -> NDArray[Any]:
-            own = rows.with_table(part) if isinstance(part, np.ndarray) else part
-            nodes = np.asarray(self.booster.predict(own.matrix(), pred_leaf=True)).reshape(own.shape[0], -1)
-            pairs = zip(self.forest.table.numbers, nodes.T.astype(np.intp), strict=True)
-            return np.stack([number.take(found) for number, found in pairs])
-
-        return find
+        return Rows(X, self.booster, getattr(self.model, "missing", np.nan))
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the members' mean is what the booster, and the model, predict."""
@@ -286,29 +262,6 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         by_tree = self._tree_values(features, None if wanted is None else np.tile(wanted, (self.forest.n_groups, 1)))
         return by_tree if self.forest.n_groups == 1 else self._by_class(by_tree).transpose(1, 2, 0)
 
-    def settled_sums(
-        self, features: Rows, stops: StoppingTable
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-        """Return sums of the margins of rows up to the tree that settles each; None without the compiled walk."""
-        if features.base_margin is not None:
-            return None
-        return self.forest.walk.stopped_sums(features, stops)
-
-    def value_sums(self, features: Rows, bags: Bags | None) -> NDArray[np.float64] | None:
-        """Return sums of margins or values over the trees of each row; None without the compiled walk."""
-        if features.leaves is not None or features.base_margin is not None or self.forest.n_groups > 1:
-            return None
-        known = None if features.sums is None else features.sums.read(bags)
-        return known if known is not None else self.forest.walk.value_sums(features, bags)
-
-    def margin_sums(self, features: Rows, bags: Bags | None, target: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return sums of margins over the members that :meth:`block` forms; None without the compiled walk."""
-        is_plain = features.leaves is None and features.base_margin is None
-        if self.forest.n_groups == 1 or not is_plain or not self.reads_few_rows_fast:
-            return None
-        read = self._reader.read
-        return class_margin_sums(lambda rows: self._by_class(read(rows)), self._leaf_table, features, bags, target)
-
     def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
         """Return the outputs of some members, read by a copy of the booster that has their trees alone."""
         n_groups = self.forest.n_groups
@@ -338,11 +291,8 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         if y is not None and self.info.n_outputs > 1 and np.ndim(y) > 1:
             y = None
         target = training_target(y, self.classes, features.shape[0])
-        if not self.forest.walk.is_by_bits:
-            self._keep_leaves(features)
-            features.kept = None if features.leaves is not None else KeptLeaves(KEPT_BYTES)
-        elif self.forest.n_groups == 1 and features.base_margin is None and features.shape[0] <= SUMMED_ROWS:
-            features.sums = KeptSums(features.shape[0])
+        self._keep_leaves(features)
+        features.kept = None if features.leaves is not None else KeptLeaves(KEPT_BYTES)
         y = None if target is None else target.astype(np.float64)
         return proved_bags(self.forest, features, y)
 
@@ -444,15 +394,10 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             return None
         if features.leaves is not None:
             return self._by_class(features.leaves)
-        # By bits, all leaves take less time than those that are wanted.
-        return self._by_class(self._reader.read(features, None if self.reads_few_rows_fast else wanted))
+        return self._by_class(self._reader.read(features, wanted))
 
     def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
-        if features.leaves is None and features.base_margin is None:
-            walked = self.forest.walk.values(features) if self.reads_few_rows_fast else None
-            if walked is not None:
-                return walked
         leaves = self._reader.read(features, wanted) if features.leaves is None else features.leaves
         return self._tree_outputs(range(self.forest.n_trees), leaves, features)
 

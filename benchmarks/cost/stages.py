@@ -23,8 +23,6 @@ STAGES: Mapping[str, Sequence[str]] = {
         "sklearn.tree:BaseDecisionTree.apply",
         "lightgbm:Booster.predict",
         "xgboost:Booster.predict",
-        "ens_plugin.adapters.trees:LeafWalk.leaves",
-        "ens_plugin.adapters.trees:LeafWalk.values",
     ),
     "outputs of the members": (f"{ANALYSIS}.evidence:BlockReader._block",),
     "tally": (f"{ANALYSIS}.analyze:tally_model_rows",),

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin import _kernel
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import installed_version, model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
@@ -374,10 +373,9 @@ def _members_of(evidence: Evidence, usable: NDArray[np.bool_]) -> FloatArray:
 
 
 def _versions(adapter: EnsembleAdapter) -> dict[str, str]:
-    """Return the versions of the distributions that computed a report, and whether the compiled search was there."""
+    """Return the versions of the distributions that computed a report."""
     names = ("ens-plugin", "numpy", "scipy", *adapter.info.distributions)
-    versions = {name: installed_version(name) for name in names}
-    return {**versions, "compiled search": "yes" if _kernel.is_used() else "no"}
+    return {name: installed_version(name) for name in names}
 
 
 def _provenance(adapter: EnsembleAdapter, proof: BagProof) -> str:

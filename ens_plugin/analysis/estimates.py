@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.trees import vote_pairs
 from ens_plugin.core.intervals import (
     ErrorDraws,
     algorithmic_variance,
@@ -131,7 +130,7 @@ def algorithmic_sd(
             of_members = None
             assert weight.groups is not None
             n_effective = effective_groups(weight.total, weight.groups) * slopes.size / np.unique(groups).size
-        variance = shared_variance(outputs, counted, slopes, n_members, n_effective, vote_pairs(), of_members)
+        variance = shared_variance(outputs, counted, slopes, n_members, n_effective, of_members)
     return float(np.sqrt(variance))
 
 

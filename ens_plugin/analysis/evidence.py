@@ -129,8 +129,6 @@ Item = TypeVar("Item")
 DELAY_S = 2.0
 
 BLOCK_BYTES = 16_000_000
-# Outputs of so many bytes, and what is computed from them, stay in a processor's cache.
-CACHED_BYTES = 4_000_000
 FIXED_ROWS = 4096
 SAMPLE_ROWS = 20_000
 SAMPLE_BYTES = 48_000_000
@@ -221,12 +219,8 @@ class BlockReader:
 
     def _block(self, rows: slice) -> RowBlock:
         outputs, counted = self.adapter.block(self.features[rows], self.bags, rows)
-        return RowBlock(outputs, counted, self._target_of(rows), label_count(self.adapter))
-
-    def _target_of(self, rows: slice | IntArray) -> NDArray[Any]:
-        """Return the target of some rows, label codes as int64."""
-        target = self.target[rows]
-        return target if self.adapter.classes is None else target.astype(np.int64)
+        target = self.target[rows] if self.adapter.classes is None else self.target[rows].astype(np.int64)
+        return RowBlock(outputs, counted, target, label_count(self.adapter))
 
     def _sample(self, block: RowBlock, rows: slice) -> Sample:
         first, last = np.searchsorted(self.sampled, [rows.start, rows.stop])
@@ -282,8 +276,7 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
     n_labels = label_count(adapter)
     # Raw scores of two labels are mostly one number.
     n_outputs = 1 if adapter.output_kind == "scores" and n_labels == 2 else n_labels
-    n_bytes = CACHED_BYTES if adapter.reads_few_rows_fast else BLOCK_BYTES
-    rows = min(n_bytes // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
+    rows = min(BLOCK_BYTES // (adapter.n_members * _output_bytes(adapter, n_outputs)), wanted)
     return max(-(-rows // CHUNK), 1) * CHUNK
 
 

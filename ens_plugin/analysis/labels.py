@@ -14,7 +14,6 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.adapters.trees import subset_counts
 from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, algorithmic_sd, are_votes
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import agreement_size, gap_doubts
@@ -411,7 +410,7 @@ def subset_rates(block: RowBlock) -> SubsetRates:
         right = block.support[np.arange(block.target.size), block.target]
         return rates_of_votes(block.trials - right, block.trials, sizes)
     # As of the draws, the seed is fixed, so that no random_state changes an estimate.
-    return rates_of_subsets(block, sizes, np.random.default_rng(SEED_OF_SUBSETS), subset_counts())
+    return rates_of_subsets(block, sizes, np.random.default_rng(SEED_OF_SUBSETS))
 
 
 def estimate_labels(

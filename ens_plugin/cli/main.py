@@ -98,9 +98,9 @@ two_formats_option = click.option(
 def _print_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if not is_asked or context.resilient_parsing:
         return
-    from ens_plugin import __version__, _kernel
+    from ens_plugin import __version__
 
-    click.echo(f"ens-plugin {__version__} (compiled search: {'yes' if _kernel.is_used() else 'no'})")
+    click.echo(f"ens-plugin {__version__}")
     context.exit()
 
 

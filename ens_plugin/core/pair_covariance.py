@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ __all__ = [
     "PART_ROWS",
     "STEP",
     "LossOfRows",
-    "VotePairs",
     "Voters",
     "curvature_slopes",
     "curvatures",
@@ -97,8 +96,6 @@ def _by_block(values: NDArray[Any], blocks: range, step: int) -> NDArray[Any]:
 
 OWN_PAIRS = 0.8
 LEAST_OWN_PAIRS = 0.25
-# Rows that are read for each one that is in a block, at most; fewer are copied in less time.
-MOST_SKIPPED = 16
 # Slopes that are so much smaller than the largest of a block change no sum.
 NEGLIGIBLE = 1e-15
 # Deviations of all rows at once would be the largest array of an analysis.
@@ -127,37 +124,12 @@ class Voters(NamedTuple):
     slopes: NDArray[np.float32]
 
 
-# Sums over pairs of rows, as of `sum_pairs`.
-PairSums: TypeAlias = Callable[[Voters, Voters | None], tuple[FloatArray, float]]
-BlockSums: TypeAlias = Callable[
-    [NDArray[Any], BoolArray, NDArray[np.float32], list[NDArray[np.int64]]], tuple[FloatArray, NDArray[np.int64]]
-]
-
-
-class VotePairs(NamedTuple):
-    """Functions that return sums over pairs of rows of votes, to the bit those of :func:`sum_pairs`, in less time.
-
-    Attributes
-    ----------
-    of_parts : callable
-        As :func:`sum_pairs`.
-    of_blocks : callable or None
-        ``of_blocks(votes, counted, slopes, blocks)`` returns the sums over pairs of rows of each of several blocks, one
-        block after the other, shape (2, n_rows_of_blocks), and their freedom, shape (n_blocks,).  The slopes are those
-        of the blocks' rows; votes of all rows are booleans or of eight bits.
-    """
-
-    of_parts: PairSums
-    of_blocks: BlockSums | None
-
-
 def shared_variance(
     outputs: NDArray[Any],
     is_oob: BoolArray,
     slopes: FloatArray,
     size: float,
     n_rows: float,
-    vote_pairs: VotePairs | None = None,
     variance: FloatArray | None = None,
 ) -> float:
     r"""Return the variance over seeds of an ensemble's mean loss on infinitely many fresh rows.
@@ -171,7 +143,7 @@ def shared_variance(
     """
     own = _own_variance(outputs, is_oob) if variance is None else variance
     from_own = float(slopes**2 @ own) / (slopes.size * n_rows)
-    pairs = mean_pair_covariance(outputs, is_oob, slopes, vote_pairs)
+    pairs = mean_pair_covariance(outputs, is_oob, slopes)
     signal = from_own**2 + max(pairs.mean**2 - pairs.variance, 0.0)
     kept = 0.0 if np.isinf(pairs.variance) or signal == 0.0 else signal / (signal + pairs.variance)
     return max(kept * pairs.mean + OWN_PAIRS * from_own, LEAST_OWN_PAIRS * from_own) / size
@@ -198,9 +170,7 @@ def fold_groups(
     return folded, np.ascontiguousarray(is_oob[:, first]), np.ones(first.size)
 
 
-def mean_pair_covariance(
-    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: VotePairs | None = None
-) -> PairMean:
+def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> PairMean:
     """Return the mean of :math:`w_i w_j C_{ij}` over pairs of different rows, weighted by their members less one.
 
     :math:`C_{ij}` is about the means over the members that are out of bag for both rows: means over all out-of-bag
@@ -208,12 +178,7 @@ def mean_pair_covariance(
     at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8 products in all.
     """
     weighted, squares, degrees = 0.0, 0.0, 0.0
-    of_blocks = None if vote_pairs is None else vote_pairs.of_blocks
-    if of_blocks is not None and _are_read_in_place(outputs, is_oob):
-        found = _sums_in_place(outputs, is_oob, slopes, of_blocks)
-    else:
-        found = _sums_of_copies(outputs, is_oob, slopes, sum_pairs if vote_pairs is None else vote_pairs.of_parts)
-    for by_row, freedom, unit in found:
+    for by_row, freedom, unit in _sums_by_row(outputs, is_oob, slopes):
         weighted += float(by_row[0].sum()) * unit**2
         squares += float(by_row[1].sum()) * unit**4
         degrees += freedom
@@ -221,41 +186,16 @@ def mean_pair_covariance(
     return PairMean(weighted / degrees, squares / degrees**2) if degrees else PairMean(0.0, np.inf)
 
 
-def _sums_of_copies(
-    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, vote_pairs: PairSums
+def _sums_by_row(
+    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
 ) -> Iterator[tuple[FloatArray, float, float]]:
     """Yield sums over pairs by row, their freedom and the unit of the slopes, for parts of the rows of blocks."""
     for own, is_counted, own_slopes in copied_blocks(outputs, is_oob, slopes):
         whole, unit = _scaled(own, is_counted, own_slopes)
-        sums_of = vote_pairs if whole.values.dtype == np.int8 else sum_pairs
         starts = range(0, is_counted.shape[1], PART_ROWS)
         parts = [_part(whole, slice(start, start + PART_ROWS)) for start in starts]
         for first, second in combinations_with_replacement(parts, 2):
-            yield *sums_of(first, None if second is first else second), unit
-
-
-def _are_read_in_place(outputs: NDArray[Any], is_oob: BoolArray) -> bool:
-    """Return whether outputs are votes of which there are several small blocks, and these not a small share of them."""
-    if outputs.dtype not in (np.bool_, np.int8) or not (outputs.flags.c_contiguous and is_oob.flags.c_contiguous):
-        return False
-    blocks = list(row_blocks(outputs.shape[1], outputs.shape[0]))
-    step: int = blocks[0].step
-    return step > 1 and outputs.shape[1] <= PART_ROWS * step and step <= MOST_SKIPPED * len(blocks)
-
-
-def _sums_in_place(
-    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray, of_blocks: BlockSums
-) -> Iterator[tuple[FloatArray, float, float]]:
-    """Yield what :func:`_sums_of_copies` does, of votes that are not copied."""
-    n_rows = outputs.shape[1]
-    blocks = [np.arange(rows.start, n_rows, rows.step, dtype=np.int64) for rows in row_blocks(n_rows, outputs.shape[0])]
-    ends = np.cumsum([rows.size for rows in blocks])
-    own = slopes[np.concatenate(blocks)]
-    units = np.maximum.reduceat(np.abs(own), ends - [rows.size for rows in blocks])
-    units[units == 0.0] = 1.0
-    scaled = (own / np.repeat(units, [rows.size for rows in blocks])).astype(np.float32)
-    sums, freedoms = of_blocks(outputs, is_oob, scaled, blocks)
-    yield from zip(np.split(sums, ends[:-1], axis=1), freedoms.tolist(), units.tolist(), strict=True)
+            yield *sum_pairs(first, None if second is first else second), unit
 
 
 def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, float]:
@@ -279,7 +219,6 @@ def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, 
     freedom = float(members.sum(dtype=np.float64))
     if second is None:
         freedom = (freedom - float(members.trace(dtype=np.float64))) / 2.0
-    # One row after the other, an order in which compiled code can add them up, too.
     return np.stack([_added_up(products), _added_up(np.square(products, dtype=np.float64))]), freedom
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations, islice
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,9 @@ from scipy.stats import hypergeom
 from ens_plugin.core.tally import (
     RowBlock,
     Subsets,
-    VoteCounts,
     both_scores,
     contests,
     count_members,
-    count_votes_by,
     lead_contests,
     sum_over_members,
     value_sums,
@@ -52,7 +50,6 @@ from ens_plugin.errors import InputError
 
 __all__ = [
     "Combine",
-    "LabelOrder",
     "PackedOutputs",
     "Sample",
     "ScoreBlock",
@@ -139,36 +136,17 @@ FEW_LABELS = 7
 MOST_IN_SEVEN_BITS = 128
 
 
-class LabelOrder(NamedTuple):
-    """Functions that do the same for labels below 128, to the bit, in less time.
-
-    Attributes
-    ----------
-    places : callable
-        ``places(labels, counted, factors)`` returns the sum over the members of a row of their labels and 1, times a
-        factor of each member, shape (n_rows,).
-    move : callable
-        ``move(labels, counted, order)`` overwrites labels, and whether they count, with those of the rows in an order.
-    """
-
-    places: Callable[[NDArray[Any], NDArray[np.bool_], FloatArray], FloatArray]
-    move: Callable[[NDArray[Any], NDArray[np.bool_], IntArray], None]
-
-
-def content_order(block: RowBlock, of_labels: LabelOrder | None = None) -> IntArray:
+def content_order(block: RowBlock) -> IntArray:
     """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows.
 
     The order is as good as random; rows with the same outputs are interchangeable.
     """
     rng = np.random.default_rng(0)
     by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
-    if of_labels is not None and _are_few_labels(block):
-        place = of_labels.places(block.stored, block.counted, by_member)
-    else:
-        place = np.zeros(block.target.size)
-        value_of = _counted_label if _are_few_labels(block) else _counted_mix
-        for member, factor in enumerate(by_member):
-            place += value_of(block, member, factor, by_label)
+    place = np.zeros(block.target.size)
+    value_of = _counted_label if _are_few_labels(block) else _counted_mix
+    for member, factor in enumerate(by_member):
+        place += value_of(block, member, factor, by_label)
     part = np.modf(place * 1e3)[0]
     order = np.argsort(part)
     if block.n_labels == 0 or np.any(part[order[1:]] == part[order[:-1]]):
@@ -177,17 +155,11 @@ def content_order(block: RowBlock, of_labels: LabelOrder | None = None) -> IntAr
     return order[np.argsort(in_few_bytes(block.target[order], block.n_labels), kind="stable")]
 
 
-def move_rows(block: RowBlock, order: IntArray, of_labels: LabelOrder | None = None) -> None:
+def move_rows(block: RowBlock, order: IntArray) -> None:
     """Overwrite a block's outputs, and which of them count, with those of its rows in another order."""
-    if not _are_few_labels(block):
-        _move_outputs(block, order)
-    elif of_labels is not None and block.stored.flags.c_contiguous and block.counted.flags.c_contiguous:
-        of_labels.move(block.stored, block.counted, order)
-    else:
+    if _are_few_labels(block):
         _move_labels(block, order)
-
-
-def _move_outputs(block: RowBlock, order: IntArray) -> None:
+        return
     for by_member in (*block.stored, *block.counted):
         by_member[:] = by_member.take(order, axis=0)
 
@@ -261,10 +233,10 @@ class Sample:
         trials = np.maximum(block.counted.sum(axis=0), 1).astype(np.float64)
         return np.asarray(total / trials.reshape(-1, *(1,) * (total.ndim - 1)))
 
-    def sort_by_content(self, of_labels: LabelOrder | None = None) -> Sample:
+    def sort_by_content(self) -> Sample:
         """Return the sample with its rows in :func:`content_order`; the outputs of this one are overwritten."""
-        block, order = self.block, content_order(self.block, of_labels)
-        move_rows(block, order, of_labels)
+        block, order = self.block, content_order(self.block)
+        move_rows(block, order)
         # Nothing that was computed of the block before is kept.
         moved = block.like(block.stored, block.counted, block.target[order])
         return Sample(moved, self.rows[order], self.weight[order])
@@ -511,9 +483,7 @@ class SubsetRates:
         return SubsetRates(self.sizes, self.wrong[:, rows], self.noise[:, rows])
 
 
-def rates_of_subsets(
-    block: RowBlock, sizes: IntArray, rng: np.random.Generator, count: VoteCounts = count_votes_by
-) -> SubsetRates:
+def rates_of_subsets(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> SubsetRates:
     """Return how often labels of random subsets of each row's members are wrong.
 
     Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.  If a bin's
@@ -533,7 +503,7 @@ def rates_of_subsets(
             held = (
                 lead_contests(outputs, target, n_together, rng)
                 if isinstance(block, ScoreBlock)
-                else contests(outputs, target, block.n_labels, n_together, rng, count)
+                else contests(outputs, target, block.n_labels, n_together, rng)
             )
             for contest in held:
                 wrong[np.ix_(reached, part[contest.rows])] = contest.shares(drawn)

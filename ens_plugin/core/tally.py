@@ -27,12 +27,10 @@ __all__ = [
     "Subsets",
     "Tally",
     "ValueTally",
-    "VoteCounts",
     "both_scores",
     "contests",
     "copy_rows",
     "count_members",
-    "count_votes_by",
     "empty_tally",
     "label_support",
     "lead_contests",
@@ -394,11 +392,6 @@ class Subsets(NamedTuple):
     indicators: SingleArray
 
 
-# Returns, for the slots that members vote for, shape (n_members, n_rows), the slot of the true label of each row, the
-# number of slots and subsets, how many subsets are wrong, shape (n_rows,).
-VoteCounts: TypeAlias = Callable[[NDArray[np.uint16], IntArray, int, Subsets], FloatArray]
-
-
 @dataclass(frozen=True, eq=False)
 class VoteContest:
     """Rows on which the same number of labels can win, with the members' votes for them.
@@ -411,22 +404,18 @@ class VoteContest:
     target : ndarray of int, shape (n_rows,)
         Slot of the true label; -1 where it cannot win.
     n_slots : int
-    count : callable
-        Counts the votes of subsets as :func:`count_votes_by`.
     """
 
     rows: RowIndex
     votes: NDArray[np.uint16]
     target: IntArray
     n_slots: int
-    count: VoteCounts
 
     def shares(self, drawn: Sequence[Subsets]) -> FloatArray:
         """Return the share of subsets of each size that are wrong, shape (n_sizes, n_rows)."""
         if self.n_slots == 1:
             return _unchanged(self.target, len(drawn))
-        counts = [self.count(self.votes, self.target, self.n_slots, some) / len(some.places) for some in drawn]
-        return np.stack(counts)
+        return np.stack([_wrong_votes(self, subsets) / len(subsets.places) for subsets in drawn])
 
 
 @dataclass(frozen=True, eq=False)
@@ -497,12 +486,13 @@ def _shares(wrong: BoolArray, drawn: Sequence[Subsets]) -> FloatArray:
     return np.array([count_members(some) / len(some) for some in np.split(wrong, ends[:-1])])
 
 
-def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, subsets: Subsets) -> FloatArray:
+def _wrong_votes(contest: VoteContest, subsets: Subsets) -> FloatArray:
     """Return how many subsets are wrong, shape (n_rows,).
 
     One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner; the first slot wins
-    ties.  The target is -1 where it cannot win.
+    ties.
     """
+    votes, n_slots = contest.votes, contest.n_slots
     n_members, n_rows = votes.shape
     # A power of 2, at least the number of slots; each vote counts so much.  Sums are exact in single precision up to
     # 2900 members.
@@ -511,7 +501,7 @@ def count_votes_by(votes: NDArray[np.uint16], target: IntArray, n_slots: int, su
     by_slot = (votes[:, None, :] == np.arange(n_slots, dtype=votes.dtype)[:, None]) * np.float32(base)
     flat = np.concatenate([by_slot, np.broadcast_to(rank, (1, n_slots, n_rows))]).reshape(n_members + 1, -1)
     with_rank = np.column_stack([subsets.indicators, np.ones(len(subsets.indicators), dtype=np.float32)])
-    true_rank = base - 1 - target
+    true_rank = base - 1 - contest.target
     counts = np.zeros(n_rows)
     for some in _parts(with_rank, n_slots * n_rows):
         sums = (some @ flat).reshape(-1, n_slots, n_rows)
@@ -526,7 +516,6 @@ def contests(
     n_labels: int,
     n_together: int,
     rng: np.random.Generator,
-    count: VoteCounts,
 ) -> Iterator[Contest]:
     """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one.
 
@@ -544,7 +533,7 @@ def contests(
             chosen = alike[start : start + n_together]
             order = rng.permutation(outputs.shape[0])
             if is_vote:
-                yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen], count)
+                yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen])
             else:
                 yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen])
 
@@ -564,20 +553,16 @@ def lead_contests(
             if changes:
                 yield LeadContest(chosen, scores.take(chosen, axis=1).take(order, axis=0), target[chosen])
             else:
-                yield VoteContest(
-                    chosen, _NO_VOTES, np.where(target[chosen] == leads[chosen], 0, -1), 1, count_votes_by
-                )
+                yield VoteContest(chosen, _NO_VOTES, np.where(target[chosen] == leads[chosen], 0, -1), 1)
 
 
-def _vote_contest(
-    rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray, count: VoteCounts
-) -> VoteContest:
+def _vote_contest(rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray) -> VoteContest:
     # A label without a vote wins nothing, so that votes need no more slots than some row has labels.
     n_slots = int(np.count_nonzero(can_win, axis=1).max())
     slot = np.cumsum(can_win, axis=1, dtype=np.uint16) - np.uint16(1)
     places = np.arange(rows.size)
     true_slot = np.where(can_win[places, target], slot[places, target].astype(np.int64), -1)
-    return VoteContest(rows, slot[places, votes], true_slot, n_slots, count)
+    return VoteContest(rows, slot[places, votes], true_slot, n_slots)
 
 
 def _score_contest(

@@ -1202,7 +1202,7 @@ class EnsembleReport(ReportContent):
     created : str
         UTC time of the analysis, ISO 8601.
     versions : dict of str to str
-        Versions of ens_plugin and of the libraries that computed the report; "yes" or "no" as `"compiled search"`.
+        Versions of ens_plugin and of the libraries that computed the report.
     basis : EstimateBasis
         Rows and groups that the figures are computed from, and the reasons not to rely on the figures.
     criteria : tuple of SizeRecommendation

@@ -63,8 +63,6 @@ __all__ = [
 
 CACHE_BYTES = 1_000_000
 FEWEST_ROWS = 256
-# Of more rows, blocks of members in turn take less time than rows in turn.
-FEW_ROWS = 2000
 # Up to this number of labels, counting votes label by label is faster than counting cells.
 FEW_LABELS = 24
 
@@ -221,10 +219,6 @@ def query_rows(adapter: EnsembleAdapter, features: Any, rule: StoppingRule | Cer
     """Query an adapter's members for prepared rows, in blocks that fit into memory, and return the sums of outputs."""
     assert adapter.classes is not None
     n_rows, n_labels, kind = features.shape[0], int(adapter.classes.size), adapter.output_kind
-    if n_rows <= FEW_ROWS and isinstance(rule, StoppingTable):
-        settled = adapter.settled_sums(features, rule)
-        if settled is not None:
-            return Totals(*settled)
     kept = RATES.size if isinstance(rule, Certificates) else adapter.info.member_batch_size
     height = max(BLOCK_BYTES // (8 * n_labels * kept), FEWEST_ROWS)
     parts = []

@@ -86,15 +86,12 @@ NEUTRAL: dict[str, tuple[tuple[Any, ...], Any]] = {
     "left_out_chances": ((), None),
     "verify_rows": ((FIRST_ROWS, np.zeros(3)), "unknown"),
     "column_splits": ((FIRST_ROWS,), (FIRST_ROWS, ())),
-    "value_sums": ((FIRST_ROWS, None), None),
-    "margin_sums": ((FIRST_ROWS, None, np.zeros(3, dtype=np.int64)), None),
     "stored_oob_outputs": ((), None),
     "inverse_link": ((FIRST_ROWS,), FIRST_ROWS),
     "cautions": (("oob",), ()),
     "doubts": ((), ()),
     "leaf_draws": ((FIRST_ROWS,), None),
     "other_prediction": ((), None),
-    "settled_sums": ((FIRST_ROWS, None), None),
     "are_training_outputs": ((np.zeros((2, 3)), np.zeros(3)), False),
 }
 OF_MEMBERS = {"block", "mean_of_sum", "combined", "portable"}
@@ -135,8 +132,8 @@ def test_by_default_members_predict_their_mean() -> None:
 def test_the_table_of_the_contract_has_every_optional_method() -> None:
     described = set(re.findall(r":(?:meth|attr):`(\w+)`  ", str(EnsembleAdapter.__doc__)))
     optional = {name for name, held in vars(EnsembleAdapter).items() if callable(held) and not name.startswith("_")}
-    assert described - {"reads_few_rows_fast"} == optional - REQUIRED - {"offers"}
-    assert described - {"reads_few_rows_fast"} == set(NOT_OFFERED) | set(NEUTRAL) | OF_MEMBERS
+    assert described == optional - REQUIRED - {"offers"}
+    assert described == set(NOT_OFFERED) | set(NEUTRAL) | OF_MEMBERS
 
 
 def test_a_method_of_an_adapter_s_own_is_offered() -> None:

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.tree_table import TreeTable, chance_of_draws, count_rows, proved_trees
+from ens_plugin.adapters.tree_table import FlatTree, TreeTable, chance_of_draws, count_rows, proved_trees
 from ens_plugin.core.bags import Bags
 
 STUMP = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.trees import ROWS_TOGETHER, move_values, move_values_by_label
+from ens_plugin.adapters.trees import ROWS_TOGETHER, move_values
 
 
 @pytest.mark.parametrize("n_rows", [1, ROWS_TOGETHER, 300])
@@ -14,7 +14,7 @@ def test_the_values_that_are_taken_of_each_row_move_in_order(n_rows: int) -> Non
     values, taken, filled = rng.random((40, n_rows)), *(rng.random((2, 40, n_rows)) < [[[0.5]], [[0.45]]])
     filled &= np.cumsum(filled, axis=0) <= taken.sum(axis=0)
     outputs = np.empty((40, n_rows))
-    move_values(values, taken, outputs, filled)
+    move_values(values[None], taken[None], outputs[None], filled)
     for row in range(n_rows):
         moved = outputs[filled[:, row], row].tolist()
         assert moved == values[taken[:, row], row].tolist()[: len(moved)]
@@ -28,8 +28,9 @@ def test_values_of_leaves_move_as_the_values_of_rows(n_leaves: int) -> None:
     taken, filled = rng.random((2, 300, 50)) < [[[0.5]], [[0.4]]]
     filled &= np.cumsum(filled, axis=0) <= taken.sum(axis=0)
     outputs, expected = np.zeros((2, 300, 50))
-    move_values(of_leaf, taken, outputs, filled, leaves)
-    move_values(np.take_along_axis(of_leaf, leaves.astype(int), axis=1), taken, expected, filled)
+    of_row = np.take_along_axis(of_leaf, leaves.astype(int), axis=1)
+    move_values(of_leaf[None], taken[None], outputs[None], filled, leaves[None])
+    move_values(of_row[None], taken[None], expected[None], filled)
     np.testing.assert_array_equal(outputs, expected)
 
 
@@ -39,9 +40,10 @@ def test_values_of_several_labels_move_as_those_of_each() -> None:
     filled = rng.random((40, 150)) < 0.4
     filled &= np.cumsum(filled, axis=0) <= taken.sum(axis=1).min(axis=0)
     outputs, expected = np.zeros((2, 40, 3, 150))
-    move_values_by_label(values, taken, outputs.transpose(1, 0, 2), filled)
+    move_values(values, taken, outputs.transpose(1, 0, 2), filled)
     for label in range(3):
-        move_values(values[label], taken[label], expected[:, label], filled)
+        own = slice(label, label + 1)
+        move_values(values[own], taken[own], expected.transpose(1, 0, 2)[own], filled)
     np.testing.assert_array_equal(outputs.transpose(1, 0, 2)[:, filled], expected.transpose(1, 0, 2)[:, filled])
     moved = outputs[filled[:, 7], 2, 7]
     assert moved.size

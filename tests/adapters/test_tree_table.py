@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin._kernel.tree import FlatTree
-from ens_plugin.adapters.tree_table import TreeTable, damage_of_tree
+from ens_plugin.adapters.tree_table import FlatTree, TreeTable, damage_of_tree
 
 LEFT, RIGHT = np.array([1, -1, 3, -1, -1]), np.array([2, -1, 4, -1, -1])
 FEATURE, THRESHOLD = np.array([1, 0, 0, 0, 0]), np.array([0.5, 0.0, 2.5, 0.0, 0.0])

@@ -17,7 +17,6 @@ NEED_BOOSTERS = {
     "checks.links",
     "cost.profile",
     "cost.shapes",
-    "cost.walker",
     "hard_data.scores",
     "learners.pruning",
     "metrics.smooth_log_loss",
@@ -81,7 +80,6 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "coverage.outputs",
         "hard_data.scores",
         "accuracy.reach",
-        "cost.walker",
         "votes.simulated",
         "votes.recorded",
         "rivals.comparison",
@@ -99,7 +97,7 @@ def test_smoke(script: str, tmp_path: Path) -> None:
     if script in NEED_BOOSTERS:
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
-    if script in ("checks.links", "learners.pruning", "learners.certificate", "cost.walker"):
+    if script in ("checks.links", "learners.pruning", "learners.certificate"):
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
     if script == "cost.spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")

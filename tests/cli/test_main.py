@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin import EnsembleReport, _kernel
+from ens_plugin import EnsembleReport
 from ens_plugin.cli import main
 from ens_plugin.cli.inputs import OPTIONS
 from ens_plugin.cli.main import cli
@@ -112,12 +112,8 @@ def test_json_is_the_same_report_as_in_python(run: Run) -> None:
     assert {**printed, "created": ""} == {**expected, "created": ""}
 
 
-@pytest.mark.parametrize(("is_used", "word"), [(True, "yes"), (False, "no")])
-def test_version_states_whether_the_search_is_compiled(
-    is_used: bool, word: str, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_kernel, "is_used", lambda: is_used)
-    assert run("--version") == Outcome(0, f"ens-plugin {ens_plugin.__version__} (compiled search: {word})\n", "")
+def test_version_is_that_of_the_package(run: Run) -> None:
+    assert run("--version") == Outcome(0, f"ens-plugin {ens_plugin.__version__}\n", "")
 
 
 def test_markdown_is_a_table(run: Run) -> None:

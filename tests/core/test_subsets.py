@@ -8,7 +8,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from ens_plugin.adapters.trees import moment_sums
 from ens_plugin.core import alike_rows as equal_outputs
 from ens_plugin.core.alike_rows import output_cells
 from ens_plugin.core.losses import brier_loss, brier_terms_of_scores
@@ -23,7 +22,7 @@ from ens_plugin.core.sample import (
     subset_means,
     subset_statistics,
 )
-from ens_plugin.core.tally import RowBlock, Sums, both_scores, member_labels, member_margins, value_sums
+from ens_plugin.core.tally import RowBlock, both_scores, member_labels, member_margins
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -291,13 +290,11 @@ def test_one_score_of_two_labels_has_the_labels_and_the_brier_score_of_both() ->
     assert "outputs" not in vars(one)
 
 
-@pytest.mark.parametrize("sums", [value_sums, moment_sums])
-def test_the_variance_of_one_score_is_that_of_the_members_that_count(sums: Sums) -> None:
-    block = replace(both_forms()[0], sums=sums)
+def test_the_variance_of_one_score_is_that_of_the_members_that_count() -> None:
+    block = both_forms()[0]
     for row, mask in enumerate(block.counted.T):
         expected = block.score[mask, row].var(ddof=1) if mask.sum() > 1 else 0.0
         assert block.variance[row] == pytest.approx(expected, rel=1e-12, abs=1e-15)
-    np.testing.assert_array_equal(block.variance, both_forms()[0].variance)
     np.testing.assert_array_equal(block.like(block.score, block.counted, block.target).support, block.support)
 
 

@@ -7,9 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ens_plugin._kernel.tree import FlatTree
 from ens_plugin.adapters.lightgbm.bags import Sampling, bag_sizes, draw_rounds, draw_rows, log_chances, read_sampling
-from ens_plugin.adapters.tree_table import TreeTable
+from ens_plugin.adapters.tree_table import FlatTree, TreeTable
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError
 from tests.adapters.lightgbm.lightgbm_draws import drawn_bags

@@ -46,7 +46,6 @@ def test_label_absent_from_a_bag_gets_probability_zero() -> None:
 
 
 def test_some_trees_have_the_outputs_that_they_have_among_all() -> None:
-    """Of so few rows, scikit-learn finds the leaves, not the compiled search."""
     for depth, kind in ((None, "labels"), (2, "probabilities")):
         model = BaggingClassifier(DecisionTreeClassifier(max_depth=depth), 20, random_state=0).fit(X3, Y3)
         adapter = SklearnBaggingAdapter(model)

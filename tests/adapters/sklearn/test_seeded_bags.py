@@ -1,4 +1,4 @@
-"""Bags drawn by the seeds of members: the library's, with compiled code and without."""
+"""Bags drawn by the seeds of members: the library's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin import _kernel
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.sklearn.bags import drawn_bits, seeded_bags
 from ens_plugin.core.bags import Bags
-from tests.extras import NEEDS_KERNEL
 
 N_ROWS, SEEDS = 100, [3, 1, 4, 15]
 
@@ -52,15 +50,6 @@ def without_rows(generator: np.random.RandomState) -> NDArray[Any]:
     return generator.randint(0, N_ROWS, 0)
 
 
-@pytest.fixture(params=[False, pytest.param(True, marks=NEEDS_KERNEL)], ids=["in NumPy", "compiled"])
-def is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Return whether compiled code may draw the rows."""
-    if not request.param:
-        monkeypatch.setattr(_kernel, "is_used", lambda: False)
-    return bool(request.param)
-
-
-@pytest.mark.usefixtures("is_compiled")
 @pytest.mark.parametrize("rule", [at_once, after_columns, by_weight, without_rows])
 @pytest.mark.parametrize("seeds", [SEEDS, [None, *SEEDS[1:]], [-1, *SEEDS[1:]], [np.random.RandomState(0), *SEEDS[1:]]])
 def test_bags_are_those_of_the_library(rule: Callable[[np.random.RandomState], NDArray[Any]], seeds: list[Any]) -> None:
@@ -68,7 +57,6 @@ def test_bags_are_those_of_the_library(rule: Callable[[np.random.RandomState], N
     np.testing.assert_array_equal(seeded_bags(draw, seeds, N_ROWS, [0, 3]).bits, draw.bags().bits)
 
 
-@pytest.mark.usefixtures("is_compiled")
 def test_rows_are_drawn_without_the_library_only_where_it_draws_the_same() -> None:
     same, other = Drawn(at_once), Drawn(after_columns)
     for draw in (same, other):

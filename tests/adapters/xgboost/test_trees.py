@@ -11,7 +11,6 @@ import pytest
 from scipy.special import softmax
 
 import ens_plugin
-from ens_plugin import _kernel
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
@@ -78,10 +77,7 @@ def test_masks_are_those_of_the_definition(share: float) -> None:
         assert own.tolist() == expected
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_packed_masks_are_those_of_each_row(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
-    if not compiled:
-        monkeypatch.setattr(_kernel, "is_used", lambda: False)
+def test_packed_masks_are_those_of_each_row() -> None:
     sampler, words = RowSampler(20_003, 0.6), np.array([1, 77, 2**32 - 1], dtype=np.uint64)
     unpacked = np.unpackbits(sampler.packed_words(words), axis=1, count=20_003).astype(bool)
     np.testing.assert_array_equal(unpacked, sampler.from_words(words))

@@ -263,6 +263,16 @@ def test_wrong_columns_at_prediction() -> None:
         pruned.predict(pd.DataFrame({name: ["a"] for name in X.columns}))
 
 
+@pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
+def test_one_row_of_other_columns_is_refused(kind: str) -> None:
+    X, y = twonorm(400)
+    pruned = DynamicPruningClassifier(ensemble(kind)).fit(X, y)
+    for wrong in (X[:1, 1:], X[0], X[:1].tolist()[0]):
+        with pytest.raises((DataMismatchError, ValueError)):
+            pruned.predict(wrong)
+    assert pruned.predict(X[:1].tolist()).shape == (1,)
+
+
 def test_a_failed_fit_leaves_the_fit_before() -> None:
     X, y = twonorm(200)
     pruned = DynamicPruningClassifier(RandomForestClassifier(31, random_state=0)).fit(X, y)
