@@ -4,9 +4,9 @@ A library's adapter makes a :class:`TreeTable` of the trees that it reads from t
 reads the table and knows no library: the values that rows get, the proof of the rows that trees were trained on, the
 search for damage, and the thresholds that recognise training rows.
 
-In each tree, rows start at node 0.  At a node with children, a row goes to ``left`` where its value in the column
-``feature`` is at most ``threshold``, or is in the node's set of categories; a missing value goes where ``missing_left``
-says.  At a leaf, whose ``left`` is negative, the row gets the leaf's value.
+In each tree, rows start at node 0.  At a node with children, the value in the column ``feature`` is compared with
+``threshold``, or looked for in a set of categories; a leaf, whose ``left`` is negative, gives its value to the row.
+The library itself finds the leaf that a row reaches.
 
 >>> root, leaf, other = range(3)
 >>> tree = FlatTree(
@@ -14,15 +14,8 @@ says.  At a leaf, whose ``left`` is negative, the row gets the leaf's value.
 ...     right=np.array([other, -1, -1]),
 ...     feature=np.array([4, 0, 0]),
 ...     threshold=np.array([0.5, 0.0, 0.0]),
-...     missing_left=np.array([True, False, False]),
 ... )
->>> table = TreeTable(
-...     [tree],
-...     numbers=[np.array([0, 0, 1])],
-...     values=[np.array([0.0, -1.0, 2.0])],
-...     covers=[np.array([9, 6, 3])],
-...     n_features=5,
-... )
+>>> table = TreeTable([tree], values=[np.array([0.0, -1.0, 2.0])], covers=[np.array([9, 6, 3])])
 >>> table.leaf_values
 [array([-1.,  2.])]
 >>> dict(table.splits())
@@ -95,25 +88,13 @@ class FlatTree(NamedTuple):
     feature : ndarray of int, shape (n_nodes,)
         Column that each node compares.
     threshold : ndarray of float64, shape (n_nodes,)
-        The largest value that goes left; NaN where none does.
-    missing_left : ndarray of bool, shape (n_nodes,)
-        Whether a missing value goes left.
-    sets : ndarray of int, shape (n_nodes,), or None
-        Set of the categories that go left, for a split by category; negative for a split by value.
-    set_starts : ndarray of int, shape (n_sets + 1,), or None
-        Position in `set_words` at which each set starts.
-    set_words : ndarray of uint32 or None
-        Categories as bits, 32 to the word.
+        What values are compared with; NaN for a split by category.
     """
 
     left: NDArray[Any]
     right: NDArray[Any]
     feature: NDArray[Any]
     threshold: NDArray[Any]
-    missing_left: NDArray[Any]
-    sets: NDArray[Any] | None = None
-    set_starts: NDArray[Any] | None = None
-    set_words: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,26 +104,17 @@ class TreeTable:
     Attributes
     ----------
     trees : sequence of FlatTree
-        Links, columns, thresholds, directions of missing values and sets of categories.
-    numbers : sequence of ndarray of unsigned int, shape (n_nodes,) each
-        The library's own number of each node that is a leaf, of the same type for all trees.  Numbers ascend with
-        nodes.
-    values : sequence of ndarray, shape (n_nodes,) or (n_nodes, n_labels) each
+        Links, columns and thresholds.
+    values : sequence of ndarray, shape (n_nodes,) each
         What the library stores in each leaf as its value; any number for other nodes.
     covers : sequence of ndarray, shape (n_nodes,) each
         What the library counted in each leaf of the rows of the tree's bag, at training: their number, or the sum of
         their second derivatives.
-    n_features : int
-    least_category : float
-        The smallest number that is a category; smaller ones go right.
     """
 
     trees: Sequence[FlatTree]
-    numbers: Sequence[NDArray[Any]]
     values: Sequence[NDArray[Any]]
     covers: Sequence[NDArray[Any]]
-    n_features: int
-    least_category: float = 0.0
 
     @cached_property
     def is_leaf(self) -> list[NDArray[np.bool_]]:
@@ -185,14 +157,12 @@ class TreeTable:
 
     def splits(self) -> Iterator[tuple[int, FloatArray]]:
         """Yield each column that trees split by value, in ascending order, with all its thresholds."""
-        parts = [_number_splits(tree, is_leaf) for tree, is_leaf in zip(self.trees, self.is_leaf, strict=True)]
-        column, threshold = (np.concatenate(own) for own in zip(*parts, strict=True))
-        return splits_by_column(column, threshold)
-
-
-def _number_splits(tree: FlatTree, is_leaf: NDArray[np.bool_]) -> tuple[NDArray[Any], FloatArray]:
-    is_number = ~is_leaf if tree.sets is None else ~is_leaf & (np.asarray(tree.sets) < 0)
-    return np.asarray(tree.feature)[is_number], np.asarray(tree.threshold)[is_number]
+        column, threshold = (
+            np.concatenate([np.asarray(getattr(tree, name)) for tree in self.trees])
+            for name in ("feature", "threshold")
+        )
+        is_number = ~np.concatenate(self.is_leaf) & ~np.isnan(threshold)
+        return splits_by_column(column[is_number], threshold[is_number])
 
 
 def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:

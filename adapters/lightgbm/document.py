@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from copy import deepcopy
 from dataclasses import dataclass
-from enum import IntFlag
 from functools import cached_property
 from typing import Any
 
@@ -27,19 +26,9 @@ __all__ = [
 ]
 
 
-class _Split(IntFlag):
-    """Bits of a split's decision type."""
-
-    CATEGORICAL = 1
-    DEFAULT_LEFT = 2
-    ZERO_IS_MISSING = 4
-    NAN_IS_MISSING = 8
-    HAS_MISSING = ZERO_IS_MISSING | NAN_IS_MISSING
-
-
+# Bit of a split's decision type.
+CATEGORICAL = 1
 MODEL_START = b"tree\nversion="
-# LightGBM takes numbers up to this size for zero.
-ZERO = float(np.float32(1e-35))
 TREES_END = b"end of trees\n"
 
 
@@ -107,16 +96,10 @@ class ModelText:
     @cached_property
     def table(self) -> TreeTable:
         """Return the trees as a table, with counts of rows as covers: 0 in trees without a split."""
-        n_leaves = [tree.n_leaves for tree in self.trees]
-        dtype = np.min_scalar_type(max(n_leaves) - 1)
         return TreeTable(
             trees=[_flat_tree(tree) for tree in self.trees],
-            numbers=[_by_node(np.arange(size, dtype=dtype)) for size in n_leaves],
             values=[_by_node(tree.floats("leaf_value")) for tree in self.trees],
             covers=[_by_node(_leaf_counts(tree)) for tree in self.trees],
-            n_features=int(self.header["max_feature_idx"]) + 1,
-            # The fraction of a category is cut off.
-            least_category=float(np.nextafter(-1.0, 0.0)),
         )
 
 
@@ -268,7 +251,7 @@ def _check_splits(tree: TreeText, n_leaves: int, n_features: int, n_categorical:
     damage = damage_of_tree(left, right, features, n_features, np.concatenate([thresholds, none]))
     if damage is not None:
         raise _DamageError(damage)
-    by_category = kind & _Split.CATEGORICAL != 0
+    by_category = kind & CATEGORICAL != 0
     if n_categorical or by_category.any():
         _check_categories(tree, n_categorical, thresholds[by_category])
 
@@ -340,30 +323,15 @@ def _flat_tree(tree: TreeText) -> FlatTree:
     n_leaves = tree.n_leaves
     of_leaf = np.zeros(n_leaves)
     if n_leaves == 1:
-        return FlatTree(of_leaf - 1, of_leaf - 1, of_leaf, of_leaf, of_leaf)
-    kind = _numbers_in_line(tree, "decision_type", np.int32)
-    threshold = _numbers_in_line(tree, "threshold", np.float64)
-    is_set = (kind & _Split.CATEGORICAL) != 0
-    has_default = (kind & _Split.HAS_MISSING) != 0
-    missing_left = np.where(has_default, (kind & _Split.DEFAULT_LEFT) != 0, threshold >= 0) & ~is_set
+        return FlatTree(of_leaf - 1, of_leaf - 1, of_leaf, of_leaf)
+    by_category = _numbers_in_line(tree, "decision_type", np.int32) & CATEGORICAL != 0
+    threshold = np.where(by_category, np.nan, _numbers_in_line(tree, "threshold", np.float64))
     left, right = (
         np.concatenate([_as_nodes(_numbers_in_line(tree, key, np.int32), n_leaves), of_leaf - 1])
         for key in ("left_child", "right_child")
     )
-    numerical = FlatTree(
-        left=left,
-        right=right,
-        feature=np.concatenate([_numbers_in_line(tree, "split_feature", np.int32), of_leaf]),
-        threshold=np.concatenate([threshold, of_leaf]),
-        missing_left=np.concatenate([missing_left, of_leaf]),
-    )
-    if not is_set.any():
-        return numerical
-    return numerical._replace(
-        sets=np.concatenate([np.where(is_set, threshold, -1), of_leaf - 1]).astype(np.int32),
-        set_starts=_numbers_in_line(tree, "cat_boundaries", np.int64),
-        set_words=_numbers_in_line(tree, "cat_threshold", np.uint32),
-    )
+    feature = np.concatenate([_numbers_in_line(tree, "split_feature", np.int32), of_leaf])
+    return FlatTree(left, right, feature, np.concatenate([threshold, of_leaf]))
 
 
 def _as_nodes(child: NDArray[Any], n_leaves: int) -> NDArray[Any]:
@@ -378,17 +346,6 @@ def _leaf_counts(tree: TreeText) -> IntArray:
 
 def _by_node(of_leaf: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([np.zeros(of_leaf.size - 1, of_leaf.dtype), of_leaf])
-
-
-def _cleaned(rows: NDArray[Any], columns: NDArray[np.intp]) -> NDArray[Any]:
-    """Return rows with numbers next to zero as zero, or as NaN in columns where zero is missing."""
-    is_zero = np.abs(rows) <= ZERO
-    if not columns.size and not rows[is_zero].any():
-        return rows
-    rows = np.where(is_zero, rows.dtype.type(0), rows)
-    for column in columns:
-        rows[is_zero[:, column], column] = np.nan
-    return rows
 
 
 SIZE_ALIASES = (

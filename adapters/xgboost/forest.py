@@ -12,7 +12,7 @@ each of which holds its value divided by the number of parallel trees: with fewe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,68 +46,10 @@ __all__ = [
     "read_leaves",
     "read_shape",
     "shrunken",
-    "split_conditions",
     "truncated_trees",
 ]
 
 IS_SET = 1
-
-
-def _thresholds(condition: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the largest value that goes left at each node: the one before the condition, below which values do."""
-    before = np.where(np.isneginf(condition), np.float32(np.nan), np.nextafter(condition, np.float32(-np.inf)))
-    return np.asarray(before, np.float64)
-
-
-def split_conditions(table: TreeTable) -> Iterator[tuple[int, FloatArray]]:
-    """Yield the position of each column with numerical splits, and all its conditions, below which values go left."""
-    for column, thresholds in table.splits():
-        before = np.where(np.isnan(thresholds), -np.inf, thresholds).astype(np.float32)
-        after = np.where(np.isneginf(before), before, np.nextafter(before, np.float32(np.inf)))
-        yield column, after.astype(np.float64)
-
-
-def _with_sets(numerical: FlatTree, tree: dict[str, Any], is_set: NDArray[np.bool_]) -> FlatTree:
-    """Return a tree with its splits by sets of categories; the same tree if it has none."""
-    if not is_set.any():
-        return numerical
-    left, right = numerical.left, numerical.right
-    # XGBoost's sets hold the categories that go right.
-    sets = np.full(left.size, -1, np.int32)
-    sets[tree["categories_nodes"]] = np.arange(len(tree["categories_nodes"]))
-    starts, words = _packed_sets(tree)
-    return FlatTree(
-        left=np.where(is_set, right, left),
-        right=np.where(is_set, left, right),
-        feature=tree["split_indices"],
-        threshold=numerical.threshold,
-        missing_left=numerical.missing_left ^ is_set,
-        sets=np.where(is_set, sets, -1),
-        set_starts=starts,
-        set_words=words,
-    )
-
-
-def _packed_sets(tree: dict[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Return the sets of categories of a tree as bits, and the word at which each starts."""
-    starts, words = [0], []
-    for first, size in zip(tree["categories_segments"], tree["categories_sizes"], strict=True):
-        categories = np.asarray(tree["categories"][int(first) : int(first) + int(size)], np.int64)
-        own = np.zeros(int(categories.max(initial=-1)) // 32 + 1, np.uint32)
-        np.bitwise_or.at(own, categories // 32, np.uint32(1) << (categories % 32).astype(np.uint32))
-        words.append(own)
-        starts.append(starts[-1] + own.size)
-    return np.array(starts, np.int64), np.concatenate(words)
-
-
-def _leaf_numbers(is_leaf: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the number of each leaf in its tree, of trees of these sizes one after the other; 0 for other nodes."""
-    n_before = np.cumsum(is_leaf, dtype=np.int64) - is_leaf
-    starts = np.cumsum(sizes) - sizes
-    numbers = np.where(is_leaf, n_before - np.repeat(n_before[starts], sizes), 0)
-    return numbers.astype(np.min_scalar_type(int(numbers.max())))
-
-
 # Attribute of a truncated booster: the parallel trees of each class that were grown.
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 
@@ -295,7 +237,7 @@ def read_forest(booster: Any) -> Forest:
     objective = learner["objective"]
     return Forest(
         document=document,
-        table=_table(model["trees"], int(parameters["num_feature"])),
+        table=_table(model["trees"]),
         group=group,
         round=_rounds(model, n_groups),
         n_groups=n_groups,
@@ -354,21 +296,18 @@ def _check_leaves(tree: dict[str, Any]) -> None:
         )
 
 
-def _table(trees: list[dict[str, Any]], n_features: int) -> TreeTable:
+def _table(trees: list[dict[str, Any]]) -> TreeTable:
     # Of all trees at once, because thousands of small arrays take longer than the numbers in them.
-    names = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian", "default_left")
-    left, right, column, condition, cover, default_left = (_joined(trees, name) for name in names)
-    is_set = (_joined(trees, "split_type") == IS_SET) & (left >= 0)
-    has_sets, threshold, missing_left = bool(is_set.any()), _thresholds(condition), default_left != 0
+    names = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian", "split_type")
+    left, right, column, condition, cover, kind = (_joined(trees, name) for name in names)
+    # A leaf's value stands where other nodes have a condition, below which values go left.
+    value = condition.astype(np.float64)
+    threshold = np.where((kind == IS_SET) & (left >= 0), np.nan, value)
     sizes = [tree["left_children"].size for tree in trees]
     parts = [slice(stop - size, stop) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
-    flat_trees = []
-    for tree, own in zip(trees, parts, strict=True):
-        flat = FlatTree(left[own], right[own], column[own], threshold[own], missing_left[own])
-        flat_trees.append(_with_sets(flat, tree, is_set[own]) if has_sets else flat)
-    by_node = (_leaf_numbers(left < 0, np.array(sizes)), condition.astype(np.float64), cover.astype(np.float64))
-    numbers, values, covers = ([own[part] for part in parts] for own in by_node)
-    return TreeTable(flat_trees, numbers, values, covers, n_features)
+    values, covers = ([own[part] for part in parts] for own in (value, cover.astype(np.float64)))
+    flat_trees = [FlatTree(left[own], right[own], column[own], threshold[own]) for own in parts]
+    return TreeTable(flat_trees, values, covers)
 
 
 def _joined(trees: list[dict[str, Any]], name: str) -> NDArray[Any]:
@@ -553,8 +492,8 @@ class LeafReader:
         trees = []
         for position, member in enumerate(chosen):
             tree = model["trees"][member]
-            numbers = forest.table.numbers[member] * 2.0 ** (self._bits * (position % self._shared))
             is_leaf = forest.table.is_leaf[member]
+            numbers = (np.cumsum(is_leaf) - 1) * 2.0 ** (self._bits * (position % self._shared))
             conditions = np.where(is_leaf, numbers, tree["split_conditions"]).astype(np.float32)
             trees.append({**tree, "id": position, "split_conditions": conditions})
         changed_model = {

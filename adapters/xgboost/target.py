@@ -73,12 +73,6 @@ class Hessians:
         """Return whether the derivatives depend on the margins, and so on earlier rounds."""
         return self.forest.objective not in WEIGHTS_ALONE
 
-    @property
-    def are_alike(self) -> bool:
-        """Return whether all rows have the same derivatives, those of the one round that there is."""
-        is_first = self.forest.n_rounds == 1 and self.start.shape[0] == 1
-        return is_first and bool((self.weight == self.weight[0]).all())
-
     def at(self, rows: slice, margin: FloatArray) -> FloatArray:
         """Return the second derivatives of the loss for a block of rows at some margins, (n_rows, n_groups)."""
         weight = self.weight[rows, None]

@@ -68,7 +68,6 @@ from ens_plugin.adapters.xgboost.forest import (
     read_forest,
     read_shape,
     shrunken,
-    split_conditions,
     truncated_trees,
 )
 from ens_plugin.adapters.xgboost.target import Hessians, checkable_trees, hessian_of_a_row, judge_target, target_sums
@@ -306,15 +305,15 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         known = None if target is None else target.astype(np.float64)
         return judge_origin(
             are_confirmed(self.forest, features, known)
-            or hold_split_values(features.table, split_conditions(self.forest.table), np.float32),
+            or hold_split_values(features.table, self.forest.table.splits(), np.float32),
             self._leaf_counts(features),
             features.shape[0],
-            lambda: show_split_values(features.table, split_conditions(self.forest.table), np.float32),
+            lambda: show_split_values(features.table, self.forest.table.splits(), np.float32),
         )
 
     def column_splits(self, features: Rows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
-        return features.table, split_conditions(self.forest.table)
+        return features.table, self.forest.table.splits()
 
     def _leaf_counts(self, features: Rows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield, for each tree, the numbers of training rows (1 if weighted) and of given rows in its leaves."""

@@ -123,10 +123,6 @@ class Bags:
         bits = np.stack([np.packbits(self.member(index)[rows]) for index in range(self.n_members)])
         return Bags(bits, int(rows.size), self.proof)
 
-    def part(self, rows: slice) -> Bags:
-        """Return the bags of a contiguous block of rows that starts at a whole byte, without copying them."""
-        return Bags(self.bits[:, rows.start // 8 : -(-rows.stop // 8)], rows.stop - rows.start, self.proof)
-
     def by_group(self, groups: NDArray[np.integer]) -> Bags:
         """Return bags in which a row is in bag if any row of its group is, unpacking one member at a time.
 

@@ -23,7 +23,6 @@ __all__ = [
     "PART_ROWS",
     "STEP",
     "LossOfRows",
-    "Voters",
     "curvature_slopes",
     "curvatures",
     "curved_terms",
@@ -32,7 +31,6 @@ __all__ = [
     "mean_terms",
     "shared_terms",
     "shared_variance",
-    "sum_pairs",
     "terms_along",
     "terms_of_variance",
 ]
@@ -112,16 +110,17 @@ class PairMean(NamedTuple):
     variance: float
 
 
-class Voters(NamedTuple):
-    """The members' outputs for some rows.
+class _Rows(NamedTuple):
+    """The members' outputs for some rows, in single precision: 0, as `counted`, where they do not count."""
 
-    The values, shape (n_members, n_rows), are votes of -1, 0 and 1, int8, or outputs from any origin of the row,
-    float32, 0 where they do not count.
-    """
-
-    values: NDArray[np.int8] | NDArray[np.float32]
-    counted: BoolArray
+    values: NDArray[np.float32]
+    counted: NDArray[np.float32]
     slopes: NDArray[np.float32]
+
+    def part(self, start: int) -> _Rows:
+        """Return the rows from one on that are multiplied together."""
+        rows = slice(start, start + PART_ROWS)
+        return _Rows(self.values[:, rows], self.counted[:, rows], self.slopes[rows])
 
 
 def shared_variance(
@@ -178,78 +177,59 @@ def mean_pair_covariance(outputs: NDArray[Any], is_oob: BoolArray, slopes: Float
     at most 1024 rows at a time; for many rows, only pairs within strided blocks are used, about 2e8 products in all.
     """
     weighted, squares, degrees = 0.0, 0.0, 0.0
-    for by_row, freedom, unit in _sums_by_row(outputs, is_oob, slopes):
-        weighted += float(by_row[0].sum()) * unit**2
-        squares += float(by_row[1].sum()) * unit**4
-        degrees += freedom
-    # Each pair of rows was taken once.
+    for own, is_counted, own_slopes in copied_blocks(outputs, is_oob, slopes):
+        whole, unit = _scaled(own, is_counted, own_slopes)
+        parts = [whole.part(start) for start in range(0, own_slopes.size, PART_ROWS)]
+        # Each pair of rows is taken once.
+        for first, second in combinations_with_replacement(parts, 2):
+            total, total_of_squares, freedom = _sum_pairs(first, second)
+            weighted += total * unit**2
+            squares += total_of_squares * unit**4
+            degrees += freedom
     return PairMean(weighted / degrees, squares / degrees**2) if degrees else PairMean(0.0, np.inf)
 
 
-def _sums_by_row(
-    outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray
-) -> Iterator[tuple[FloatArray, float, float]]:
-    """Yield sums over pairs by row, their freedom and the unit of the slopes, for parts of the rows of blocks."""
-    for own, is_counted, own_slopes in copied_blocks(outputs, is_oob, slopes):
-        whole, unit = _scaled(own, is_counted, own_slopes)
-        starts = range(0, is_counted.shape[1], PART_ROWS)
-        parts = [_part(whole, slice(start, start + PART_ROWS)) for start in starts]
-        for first, second in combinations_with_replacement(parts, 2):
-            yield *sum_pairs(first, None if second is first else second), unit
+def _sum_pairs(first: _Rows, second: _Rows) -> tuple[float, float, float]:
+    """Return the sum over pairs of rows of their covariance times members less one and slopes; of squares; the freedom.
 
-
-def sum_pairs(first: Voters, second: Voters | None = None) -> tuple[FloatArray, float]:
-    """Return sums over pairs of rows of their covariances times their members less one and their slopes; the freedom.
-
-    A pair has a row of each of both; without `second`, two different rows of `first`.  The sums are of these and of
-    their squares, shape (2, n_rows_of_second), by row of `second`; a pair of rows of `first` counts for the latter row.
-    The freedom is the sum over pairs of the members that count for both rows, less one; 0 for pairs without any.
+    A pair has a row of each of both; where both are the same object, two different rows of it.  The freedom is the sum
+    over pairs of the members that count for both rows, less one; 0 for pairs without any.
     """
-    own, counted = _in_single(first)
-    values, other_counted = (own, counted) if second is None else _in_single(second)
-    weights = np.multiply.outer(first.slopes, first.slopes if second is None else second.slopes)
-    sums = own.T @ other_counted
-    sums = sums * (sums if second is None else values.T @ counted).T
-    members = np.maximum(counted.T @ other_counted, 1.0)
+    is_same = second is first
+    weights = np.multiply.outer(first.slopes, second.slopes)
+    sums = first.values.T @ second.counted
+    sums = sums * (sums if is_same else second.values.T @ first.counted).T
+    members = np.maximum(first.counted.T @ second.counted, 1.0)
     # 0 for pairs with one member in common, to the bit.
-    products = own.T @ values
+    products = first.values.T @ second.values
     products -= np.divide(sums, members, out=sums)
-    products *= np.triu(weights, 1) if second is None else weights
+    products *= np.triu(weights, 1) if is_same else weights
     members -= 1.0
     freedom = float(members.sum(dtype=np.float64))
-    if second is None:
+    if is_same:
         freedom = (freedom - float(members.trace(dtype=np.float64))) / 2.0
-    return np.stack([_added_up(products), _added_up(np.square(products, dtype=np.float64))]), freedom
+    return _total(products), _total(np.square(products, dtype=np.float64)), freedom
 
 
-def _added_up(products: NDArray[Any]) -> FloatArray:
-    if products.shape[1] == 1 and products.size:
+def _total(products: NDArray[Any]) -> float:
+    """Return the sum of products in double precision: of each column, one row after the other, then of the columns."""
+    if products.shape[1] == 1:
         # NumPy adds the numbers of a single column in pairs.
-        return np.asarray(products.cumsum(axis=0, dtype=np.float64)[-1])
-    return np.asarray(products.sum(axis=0, dtype=np.float64))
+        return float(products.cumsum(axis=0, dtype=np.float64)[-1, 0])
+    return float(products.sum(axis=0, dtype=np.float64).sum())
 
 
-def _part(whole: Voters, rows: slice) -> Voters:
-    return Voters(whole.values[:, rows], whole.counted[:, rows], whole.slopes[rows])
-
-
-def _in_single(rows: Voters) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the values that count and 0 for others, and 1 where they count, in single precision."""
-    counted = rows.counted.astype(np.float32)
-    # Of outputs, those that do not count are 0 already.
-    values = rows.values * counted if rows.values.dtype == np.int8 else rows.values
-    return np.asarray(values, np.float32), counted
-
-
-def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[Voters, float]:
-    """Return rows in single precision, or as votes, and the unit of their values times slopes.
+def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tuple[_Rows, float]:
+    """Return rows in single precision, and the unit of their values times slopes.
 
     Sums of products of small whole numbers, such as votes, are exact.  Other outputs are taken as deviations from each
     row's mean, times its slope.
     """
+    counted = is_oob.astype(np.float32)
     if _are_votes(outputs):
         unit = float(np.abs(slopes).max(initial=0.0)) or 1.0
-        return Voters(outputs.astype(np.int8), is_oob, (slopes / unit).astype(np.float32)), unit
+        votes = np.multiply(outputs, counted, dtype=np.float32, casting="unsafe")
+        return _Rows(votes, counted, (slopes / unit).astype(np.float32)), unit
     # Processors multiply numbers below 1e-38, such as the products of small ones, a hundred times as slowly.
     size = np.abs(slopes)
     deviations = _centred(outputs, is_oob)
@@ -257,7 +237,7 @@ def _scaled(outputs: NDArray[Any], is_oob: BoolArray, slopes: FloatArray) -> tup
     unit = float(max(deviations.max(initial=0.0), -deviations.min(initial=0.0))) or 1.0
     values = np.empty(deviations.shape, np.float32)
     np.divide(deviations, unit, out=values, casting="same_kind")
-    return Voters(values, is_oob, np.ones(slopes.size, np.float32)), unit
+    return _Rows(values, counted, np.ones(slopes.size, np.float32)), unit
 
 
 def _are_votes(outputs: NDArray[Any]) -> bool:

@@ -6,8 +6,8 @@ import pytest
 from ens_plugin.adapters.tree_table import FlatTree, TreeTable, chance_of_draws, count_rows, proved_trees
 from ens_plugin.core.bags import Bags
 
-STUMP = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0], [0, 0, 0]]))
-ALONE = FlatTree(*np.array([[-1], [-1], [0], [0], [0]]))
+STUMP = FlatTree(*np.array([[1, -1, -1], [2, -1, -1], [0, 0, 0], [0.5, 0, 0]]))
+ALONE = FlatTree(*np.array([[-1], [-1], [0], [0]]))
 LEAVES = np.array([[0, 1, 1, 0, 1], [0, 0, 0, 0, 0], [1, 1, 0, 0, 0]])
 IN_BAG = np.array([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1]], dtype=bool)
 
@@ -15,7 +15,7 @@ IN_BAG = np.array([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1]], dtype=bool)
 def table_of(*covers: list[float]) -> TreeTable:
     trees = [ALONE if len(own) == 1 else STUMP for own in covers]
     by_node = [np.array(own if len(own) == 1 else [0, *own]) for own in covers]
-    return TreeTable(trees, numbers=[], values=[], covers=by_node, n_features=1)
+    return TreeTable(trees, values=[], covers=by_node)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])

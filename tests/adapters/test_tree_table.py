@@ -14,23 +14,21 @@ SOUND: dict[str, Any] = {"left": LEFT, "right": RIGHT, "feature": FEATURE, "n_fe
 
 def table_of(*trees: FlatTree) -> TreeTable:
     sizes = [len(tree.left) for tree in trees]
-    numbers = [np.array([0, 0, 0, 1, 2])[:size] for size in sizes]
     values, covers = ([part * np.arange(size) for size in sizes] for part in (0.5, 3))
-    return TreeTable(trees, numbers, values, covers, n_features=2)
+    return TreeTable(trees, values, covers)
 
 
 def test_values_and_covers_of_leaves_are_in_the_order_of_nodes() -> None:
-    alone = FlatTree(*np.array([[-1], [-1], [0], [0], [0]]))
-    table = table_of(FlatTree(LEFT, RIGHT, FEATURE, THRESHOLD, LEFT > 0), alone)
+    alone = FlatTree(*np.array([[-1], [-1], [0], [0]]))
+    table = table_of(FlatTree(LEFT, RIGHT, FEATURE, THRESHOLD), alone)
     assert table.n_leaves.tolist() == [3, 1]
     assert [own.tolist() for own in table.leaf_values] == [[0.5, 1.5, 2.0], [0.0]]
     assert [own.tolist() for own in table.leaf_covers] == [[3, 9, 12], [0]]
 
 
 def test_splits_by_category_have_no_thresholds() -> None:
-    sets = np.array([-1, -1, 0, -1, -1])
-    by_set = FlatTree(LEFT, RIGHT, FEATURE, THRESHOLD, LEFT > 0, sets, np.array([0, 1]), np.array([3]))
-    table = table_of(FlatTree(LEFT, RIGHT, FEATURE, THRESHOLD + 1, LEFT > 0), by_set)
+    by_set = FlatTree(LEFT, RIGHT, FEATURE, np.where(np.arange(5) == 2, np.nan, THRESHOLD))
+    table = table_of(FlatTree(LEFT, RIGHT, FEATURE, THRESHOLD + 1), by_set)
     assert {column: values.tolist() for column, values in table.splits()} == {0: [3.5], 1: [1.5, 0.5]}
 
 

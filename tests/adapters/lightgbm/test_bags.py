@@ -75,8 +75,8 @@ def test_chance_of_a_false_match_is_the_share_of_masks_with_these_counts() -> No
     counts, reached = np.array([2, 1, 2]), np.bincount(leaves)
     masks = [np.bincount(leaves[list(rows)], minlength=3) for rows in combinations(range(9), int(counts.sum()))]
     share = np.mean([np.array_equal(mask, counts) for mask in masks])
-    tree = FlatTree(*np.array([[1, 2, -1, -1, -1], [4, 3, -1, -1, -1], *np.zeros((3, 5))]))
-    table = TreeTable([tree] * 2, [], [], [np.concatenate([[0, 0], counts])] * 2, n_features=1)
+    tree = FlatTree(*np.array([[1, 2, -1, -1, -1], [4, 3, -1, -1, -1], *np.zeros((2, 5))]))
+    table = TreeTable([tree] * 2, [], [np.concatenate([[0, 0], counts])] * 2)
     np.testing.assert_allclose(np.exp(log_chances(table, np.tile(reached, 2))), [share, share], rtol=1e-12)
 
 
