@@ -20,6 +20,19 @@ DIGITS = tuple(part[:300] for part in load_digits(return_X_y=True))
 DIABETES = load_diabetes(return_X_y=True)
 
 
+class RowLimit:
+    """Ends an analysis when members have read so many rows."""
+
+    def __init__(self, n_rows: float) -> None:
+        self.n_rows = n_rows
+
+    def goes_on(self, n_read: int, n_rows: int) -> bool:
+        return n_read < self.n_rows
+
+    def check(self) -> None:
+        """Metrics take no time."""
+
+
 @lru_cache(maxsize=1)
 def cancer() -> Problem:
     """Two labels, pure leaves: hard votes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,12 +41,19 @@ from ens_plugin.analysis.checks import (
 from ens_plugin.analysis.copies import RowLikeness, hash_rows, identical_rows
 from ens_plugin.analysis.curves import estimate_regression, largest_shared_size
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions, are_votes
-from ens_plugin.analysis.evidence import Evidence, Progress, progress_bar, tally_rows
+from ens_plugin.analysis.evidence import (
+    Evidence,
+    Progress,
+    TimeLimit,
+    progress_bar,
+    tally_in_time,
+    tally_rows,
+)
 from ens_plugin.analysis.labels import estimate_labels, label_errors
 from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import CRITERIA, AnalysisOptions, Metric
 from ens_plugin.analysis.proof import proof_positions, prove_model
-from ens_plugin.analysis.rows import RowChoice, Rows, compare_with_stored, own_prediction_doubts, read_rows
+from ens_plugin.analysis.rows import Rows, compare_with_stored, own_prediction_doubts, read_rows
 from ens_plugin.analysis.sizes import (
     count_distinct_rows,
     rare_label_notes,
@@ -430,35 +437,43 @@ def _may_move_error(share: float, curve: ErrorCurve, n_members: int) -> bool:
 
 
 def open_model(
-    model: Any, X: Any, y: ArrayLike, options: AnalysisOptions
+    model: Any, X: Any, y: ArrayLike, options: AnalysisOptions, limit: TimeLimit | None = None
 ) -> tuple[EnsembleAdapter, Any, ResolvedOptions]:
     """Return the adapter of a model, X as it reaches the ensemble, and the checked options."""
     data = options.data
     ensemble, inner = unwrap(model, X, are_fresh=isinstance(data, str) and data == "holdout")
     adapter = find_adapter(ensemble)
-    return adapter, inner, resolve_options(adapter, options, y)
+    settings = resolve_options(adapter, options, y)
+    if limit is not None and settings.metric is not None:
+        settings = replace(settings, metric=settings.metric.after(limit.check))
+    return adapter, inner, settings
 
 
-def tally_model_rows(rows: Rows, settings: ResolvedOptions, progress: Progress | None = None) -> Evidence:
-    """Return the tallies of rows, with their groups, chances and proof, one entry for each row."""
-    evidence = tally_rows(
-        rows.adapter,
-        rows.features,
-        rows.bags,
-        rows.target,
-        rows.weight,
-        with_metric=settings.metric is not None,
-        rng=np.random.default_rng(settings.random_state),
-        progress=progress,
-    )
+def tally_model_rows(
+    rows: Rows, settings: ResolvedOptions, progress: Progress | None = None, limit: TimeLimit | None = None
+) -> tuple[Rows, Evidence]:
+    """Return the rows that there is time for, and their tallies, with their groups, chances and proof, by row."""
+    adapter, bags, of_rows = rows.adapter, rows.bags, (rows.target, rows.weight)
+    with_metric, rng = settings.metric is not None, np.random.default_rng(settings.random_state)
+    if limit is None or bags is None:
+        evidence = tally_rows(
+            adapter, rows.features, bags, *of_rows, with_metric=with_metric, rng=rng, progress=progress
+        )
+    else:
+        places, evidence = tally_in_time(
+            adapter, rows.features, bags, *of_rows, with_metric=with_metric, rng=rng, limit=limit
+        )
+        rows = rows.take(places)
     if rows.adapter.classes is not None:
         evidence = evidence.sort_samples()
+    if limit is not None and with_metric:
+        evidence = evidence.with_few_rows_of_metric()
     # Held-out rows are in no bag, however many members an adapter has predict them.
     chance = np.broadcast_to(np.float64(1.0), rows.target.size) if rows.bags is None else rows.chances
     if rows.groups is not None and rows.bags is not None:
         chance = group_chances(rows.groups, evidence.tally.trials, rows.adapter.n_members)
     weight = replace(evidence.weight, groups=rows.groups)
-    return replace(evidence, weight=weight, chance=chance, proof=rows.proof)
+    return rows, replace(evidence, weight=weight, chance=chance, proof=rows.proof)
 
 
 def with_member_findings(rows: Rows, sample: Sample) -> Rows:
@@ -624,19 +639,19 @@ def run_analysis(
     options: AnalysisOptions,
     *,
     progress: Progress | None = None,
-    choose_rows: RowChoice | None = None,
+    limit: TimeLimit | None = None,
 ) -> EnsembleReport:
     """Return the report of :func:`analyze`; ``progress(blocks, total)`` wraps the iterable of blocks to show progress.
 
-    ``choose_rows(adapter, features, bags)`` may return training rows, in ascending order, to analyse in place of all.
+    With a `limit`, the report is on the training rows that members have predicted before the time is over.
     """
     with model_errors(model), cross_fitting_explained(model, X, y):
         if (n_outputs := output_count(inner_ensemble(model), default=_column_count(y))) < 2:
-            return _analyzed(model, X, y, options, progress, choose_rows)[0]
+            return _analyzed(model, X, y, options, progress, limit)[0]
         if options.unlabelled is not None:
             _refuse_outputs(model, "The agreement on rows without labels")
         ensemble, rows = unwrap(model, X, are_fresh=isinstance(options.data, str) and options.data == "holdout")
-        report, positions = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, choose_rows)
+        report, positions = analyze_outputs(ensemble, n_outputs, rows, y, options, progress, limit)
         return _with_step_findings(changed(report, proof=prove_model(model, X, positions)), model, X, y)
 
 
@@ -667,17 +682,17 @@ def _analyzed(
     y: ArrayLike,
     options: AnalysisOptions,
     progress: Progress | None = None,
-    choose_rows: RowChoice | None = None,
+    limit: TimeLimit | None = None,
     judges: bool = False,
 ) -> tuple[EnsembleReport, JudgedRows | JudgedMetric | None]:
-    adapter, inner, settings = open_model(model, X, y, options)
+    adapter, inner, settings = open_model(model, X, y, options, limit)
     if judges:
         refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):
         # First, because it refuses rows for less than the time of an analysis.
         of_others = None if options.unlabelled is None else _agreement_beside(model, options, X)
-        rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
-        evidence = tally_model_rows(rows, settings, progress)
+        rows = read_rows(adapter, inner, y, options, settings.metric)
+        rows, evidence = tally_model_rows(rows, settings, progress, limit)
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = report_on_rows(rows, evidence, settings)
         report = _with_step_findings(report, model, X, y)
@@ -786,7 +801,7 @@ def analyze_outputs(
     y: Any,
     options: AnalysisOptions,
     progress: Progress | None = None,
-    choose_rows: RowChoice | None = None,
+    limit: TimeLimit | None = None,
 ) -> tuple[EnsembleReport, IntArray]:
     """Return the report of the mean over outputs, with that of each in ``outputs``, and the rows that prove the model.
 
@@ -796,17 +811,17 @@ def analyze_outputs(
     """
     names, columns = _columns(ensemble, n_outputs, y)
     options = replace(options, groups=_group_codes(options, ensemble, X, columns))
-    choose = None if choose_rows is None else _same_rows(choose_rows)
+    limit = None if limit is None else _SameRows(limit)
     reports, outputs = {}, list[_Output]()
     for output, name in enumerate(names):
         try:
             model = output_ensemble(ensemble, output)
-            reports[name], found = _analyze_output(model, X, columns[output], options, choose)
+            reports[name], found = _analyze_output(model, X, columns[output], options, limit)
             outputs.append(found)
         except EnsPluginError as error:
             raise _named(error, name) from error
     with granted_threads(options.n_jobs):
-        mean = _mean_report(ensemble, outputs, options, progress)
+        mean = _mean_report(ensemble, outputs, options, progress, is_limited=limit is not None)
     return _joined(mean, reports, outputs, options), outputs[0].proof_positions
 
 
@@ -837,26 +852,32 @@ def _group_codes(options: AnalysisOptions, ensemble: Any, X: Any, columns: list[
     return identical_rows(hash_rows(find_adapter(inner).prepare(rows), rows), target)
 
 
-def _same_rows(choose_rows: RowChoice) -> RowChoice:
-    """Return a choice of rows that is made once, for the first output."""
-    chosen: list[NDArray[np.intp] | None] = []
+@dataclass(eq=False)
+class _SameRows:
+    """The limit of an analysis of several outputs, by which each is judged by the rows of the first."""
 
-    def choose(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
-        if not chosen:
-            chosen.append(choose_rows(adapter, features, bags))
-        return chosen[0]
+    limit: TimeLimit
+    _answers: dict[int, bool] = field(default_factory=dict)
 
-    return choose
+    def goes_on(self, n_read: int, n_rows: int) -> bool:
+        """Return what the limit has returned for the first output."""
+        if n_read not in self._answers:
+            self._answers[n_read] = self.limit.goes_on(n_read, n_rows)
+        return self._answers[n_read]
+
+    def check(self) -> None:
+        """Raise InputError where there is no time for another evaluation of a metric."""
+        self.limit.check()
 
 
 def _analyze_output(
-    model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, choose_rows: RowChoice | None
+    model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, limit: TimeLimit | None
 ) -> tuple[EnsembleReport, _Output]:
     """Return the report of one output, and what the stack needs of it."""
-    adapter, inner, settings = open_model(model, X, y, options)
+    adapter, inner, settings = open_model(model, X, y, options, limit)
     with granted_threads(options.n_jobs):
-        rows = read_rows(adapter, inner, y, options, settings.metric).choose(choose_rows)
-        evidence = tally_model_rows(rows, settings)
+        rows = read_rows(adapter, inner, y, options, settings.metric)
+        rows, evidence = tally_model_rows(rows, settings, limit=limit)
         output = _rows_for_stack(rows, settings.metric, rows.place(proof_positions(evidence.sample)))
         rows = with_member_findings(rows, evidence.sample).without_features()
         report = _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
@@ -906,7 +927,12 @@ def _oob_counts(bags: Bags) -> IntArray:
 
 
 def _mean_report(
-    ensemble: Any, outputs: Sequence[_Output], options: AnalysisOptions, progress: Progress | None
+    ensemble: Any,
+    outputs: Sequence[_Output],
+    options: AnalysisOptions,
+    progress: Progress | None,
+    *,
+    is_limited: bool,
 ) -> EnsembleReport:
     stack = StackedOutputs(ensemble, [output.part for output in outputs])
     settings = resolve_options(stack, replace(options, metric=metric_without_label(options.metric)))
@@ -926,6 +952,8 @@ def _mean_report(
     )
     if stack.classes is not None:
         tallied = tallied.sort_samples()
+    if is_limited and settings.metric is not None:
+        tallied = tallied.with_few_rows_of_metric()
     known = KnownRows(sampled_labels=tallied.rows_of_metric.rows[:, None])
     return build_report(stack, _with_groups(tallied, outputs), settings, known)
 

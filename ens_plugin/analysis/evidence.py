@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -24,6 +24,7 @@ from ens_plugin.core.tally import (
     copy_rows,
     empty_tally,
     select_rows,
+    take_rows,
     tally_labels,
     tally_values,
 )
@@ -40,12 +41,14 @@ __all__ = [
     "BlockReader",
     "Evidence",
     "Progress",
+    "TimeLimit",
     "block_rows",
     "label_count",
     "progress_bar",
     "row_blocks",
     "sample_limit",
     "sampling_seed",
+    "tally_in_time",
     "tally_of",
     "tally_rows",
 ]
@@ -71,7 +74,7 @@ class Evidence:
     chance : ndarray, shape (n_entries,), or None
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
     metric_sample : Sample or None
-        Like `sample`, but of more rows, for a metric; None without a metric, or if `sample` has enough rows.
+        Like `sample`, but of the rows that a metric is computed on; None if they are the same, or without a metric.
     """
 
     tally: Tally
@@ -87,6 +90,12 @@ class Evidence:
     def rows_of_metric(self) -> Sample:
         """Return the members' outputs for the rows that a metric is computed on."""
         return self.sample if self.metric_sample is None else self.metric_sample
+
+    def with_few_rows_of_metric(self) -> Evidence:
+        """Return the evidence with no more rows for a metric than are evaluated in little time."""
+        rows = self.rows_of_metric
+        few = rows.rows.size <= METRIC_ROWS_IN_TIME
+        return self if few else replace(self, metric_sample=rows.some_rows(METRIC_ROWS_IN_TIME))
 
     def part(self, mask: NDArray[np.bool_]) -> Evidence:
         """Return some of the entries; `metric_sample` remains that of all."""
@@ -134,8 +143,8 @@ SAMPLE_ROWS = 20_000
 SAMPLE_BYTES = 48_000_000
 # What the sample corrects has a tenth of the noise with two labels that it has with many.
 SAMPLE_BYTES_OF_TWO = 32_000_000
-# A metric is of all rows, unless they are more than this.
-METRIC_ROWS = 100_000
+# A metric is of all rows, unless they are more than this; where time is limited, 900 evaluations take about a second.
+METRIC_ROWS, METRIC_ROWS_IN_TIME = 100_000, 5000
 METRIC_BYTES = 512_000_000
 
 
@@ -157,16 +166,88 @@ def tally_rows(
     context allows; the result does not depend on it.
     """
     n_rows = target.size
-    kept, sampled = _sampled_rows(adapter, weight, rng, with_metric=with_metric)
+    kept, sampled = _sampled_rows(adapter, weight, sampling_seed(rng), METRIC_ROWS if with_metric else 0)
     reader = BlockReader(adapter, features, bags, target, weight, kept, with_metric, tally)
     blocks = row_blocks(adapter, n_rows)
     finished = in_threads(reader.read, blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
-    rows = _joined(parts, n_rows, kept.size)
-    is_all = sampled.size == kept.size
+    return _evidence(adapter, _joined(parts, n_rows, kept.size), sampled, target, weight)
+
+
+class TimeLimit(Protocol):
+    """What ends an analysis in time."""
+
+    def goes_on(self, n_read: int, n_rows: int) -> bool:
+        """Return whether as many rows may be read as have been read of all, or the first ones."""
+
+    def check(self) -> None:
+        """Raise InputError where there is no time for another evaluation of a metric."""
+
+
+FIRST_ROWS = 8  # even the slowest members soon have predicted them
+
+
+def tally_in_time(
+    adapter: EnsembleAdapter,
+    features: Any,
+    bags: Bags,
+    target: NDArray[Any],
+    weight: FloatArray,
+    *,
+    with_metric: bool,
+    rng: np.random.Generator,
+    limit: TimeLimit,
+) -> tuple[IntArray, Evidence]:
+    """Return the places of the rows that were read until time was over, ascending, and the tallies of these rows.
+
+    Each block has as many rows as all before it, so that it takes about as long as they did.  Rows are read by the keys
+    by which they are sampled, so that those read are a random part of all, with the first rows of the sample in it.
+    Where they are all rows, the tallies are those of :func:`tally_rows`.
+    """
+    n_rows, seed = target.size, sampling_seed(rng)
+    kept, sampled = _sampled_rows(adapter, weight, seed, METRIC_ROWS_IN_TIME if with_metric else 0)
+    is_kept = np.zeros(n_rows, dtype=np.bool_)
+    is_kept[kept] = True
+    order = np.argsort(sample_keys(np.arange(n_rows), seed))
+
+    def read_some(rows: IntArray) -> TalliedBlock:
+        own = Bags.from_mask(bags.at(rows))
+        places = np.flatnonzero(is_kept[rows])
+        reader = BlockReader(adapter, features[rows], own, target[rows], weight[rows], places, with_metric)
+        found = reader.read(slice(0, rows.size))
+        return replace(found, sample=replace(found.sample, rows=rows[found.sample.rows]))
+
+    blocks: list[IntArray] = []
+    parts, n_read = list[TalliedBlock](), 0
+    while n_read < n_rows and limit.goes_on(n_read, n_rows):
+        rows = np.sort(order[n_read : max(2 * n_read, FIRST_ROWS)])
+        added = [rows[block] for block in row_blocks(adapter, rows.size)]
+        parts += in_threads(read_some, added)
+        blocks, n_read = blocks + added, n_read + rows.size
+    read = np.sort(order[:n_read])
+    whole = _in_order(_joined(parts, n_read, int(is_kept[read].sum())), np.concatenate(blocks), read)
+    sampled = np.searchsorted(read, sampled[np.isin(sampled, read)])
+    if n_read < n_rows:
+        # A copy of equal weights has another layout, and sums another rounding.
+        target, weight = target[read], weight[read]
+    return read, _evidence(adapter, whole, sampled, target, weight)
+
+
+def _in_order(found: TalliedBlock, places: IntArray, ascending: IntArray) -> TalliedBlock:
+    """Return the tallies of rows at some places in their order, with the sampled rows numbered among them."""
+    sample = found.sample.select(np.argsort(found.sample.rows))
+    sample = replace(sample, rows=np.searchsorted(ascending, sample.rows))
+    return TalliedBlock(take_rows(found.tally, np.argsort(places)), sample)
+
+
+def _evidence(
+    adapter: EnsembleAdapter, rows: TalliedBlock, sampled: IntArray, target: NDArray[Any], weight: FloatArray
+) -> Evidence:
+    """Return the tallies of rows with the sample for the estimates, whose places are `sampled`, out of that kept."""
+    is_all = sampled.size == rows.sample.rows.size
     return Evidence(
         tally=rows.tally,
-        sample=rows.sample if is_all else rows.sample.select(np.searchsorted(kept, sampled)),
+        sample=rows.sample if is_all else rows.sample.select(np.searchsorted(rows.sample.rows, sampled)),
         metric_sample=None if is_all else rows.sample,
         weight=RowWeight(weight),
         label=None if adapter.classes is None else target,
@@ -281,24 +362,20 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
 
 
 def _sampled_rows(
-    adapter: EnsembleAdapter, weight: FloatArray, rng: np.random.Generator, *, with_metric: bool
+    adapter: EnsembleAdapter, weight: FloatArray, seed: int, metric_rows: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the rows whose members' outputs are kept, and those of them for all estimates except that of a metric."""
+    """Return the rows whose members' outputs are kept, and those of them for all estimates except that of a metric.
+
+    `metric_rows` is the largest number of rows that a metric is computed on; 0 without a metric.
+    """
     weighted = np.flatnonzero(weight > 0)
-    limit, seed = sample_limit(adapter, label_count(adapter)), sampling_seed(rng)
+    limit = sample_limit(adapter, label_count(adapter))
     if weighted.size <= limit:
         return weighted, weighted
     keys = sample_keys(weighted, seed)
     sampled = weighted[smallest_keys(keys, limit)]
-    if not with_metric:
-        return sampled, sampled
-    return weighted[smallest_keys(keys, max(_metric_limit(adapter), limit))], sampled
-
-
-def _metric_limit(adapter: EnsembleAdapter) -> int:
-    """Return the largest number of rows whose members' outputs are kept for a metric."""
-    bytes_per_row = adapter.n_members * _output_bytes(adapter, label_count(adapter))
-    return min(METRIC_ROWS, METRIC_BYTES // bytes_per_row)
+    most = min(metric_rows, METRIC_BYTES // (adapter.n_members * _output_bytes(adapter, label_count(adapter))))
+    return (sampled if most <= limit else weighted[smallest_keys(keys, most)]), sampled
 
 
 def sampling_seed(rng: np.random.Generator) -> int:

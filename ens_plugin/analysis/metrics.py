@@ -249,6 +249,15 @@ class ResolvedMetric:
     chance: Chance | None = None
     findings: tuple[Finding, ...] = ()
 
+    def after(self, check: Callable[[], None]) -> ResolvedMetric:
+        """Return a metric that calls `check`, which may raise an error, before each evaluation."""
+
+        def evaluate(y: NDArray[Any], mean_output: NDArray[Any], sample_weight: NDArray[Any] | None) -> float:
+            check()
+            return self.evaluate(y, mean_output, sample_weight)
+
+        return replace(self, evaluate=evaluate)
+
     def chance_level(self, target: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
         """Return the score of chance on the weighted rows, which a default tolerance is relative to; 0 of losses."""
         if self.chance is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LIKE_TRAINING_ROWS",
     "UNKNOWN_ROWS",
-    "RowChoice",
     "Rows",
     "changed_rows_share",
     "compare_rows_with_stored",
@@ -51,8 +49,6 @@ __all__ = [
 ]
 
 COMPARED_ROWS = 1000
-
-RowChoice = Callable[[EnsembleAdapter, Any, Bags], NDArray[np.intp] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +101,9 @@ class Rows:
         """The group of each row, shape (n_rows,); None where the user gave no groups."""
         return self.likeness.groups
 
-    def choose(self, choose_rows: RowChoice | None) -> Rows:
-        """Return the training rows whose places `choose_rows` returns; all rows if it is None or returns None."""
-        if choose_rows is None or self.bags is None:
-            return self
-        chosen = choose_rows(self.adapter, self.features, self.bags)
-        if chosen is None:
+    def take(self, chosen: NDArray[np.intp]) -> Rows:
+        """Return some of the training rows, by their places, ascending; these rows themselves if all are chosen."""
+        if chosen.size == self.target.size:
             return self
         return replace(
             self,
@@ -119,7 +112,7 @@ class Rows:
             target=self.target[chosen],
             weight=self.weight[chosen],
             likeness=self.likeness.take(chosen),
-            bags=self.bags.take(chosen),
+            bags=None if self.bags is None else self.bags.take(chosen),
             cell_bags=None if self.cell_bags is None else self.cell_bags.take(chosen),
             chances=None if self.chances is None else self.chances[chosen],
             positions=chosen,

@@ -41,6 +41,7 @@ __all__ = [
     "strongest_rival",
     "sum_over_members",
     "sum_squares_over_members",
+    "take_rows",
     "tally_labels",
     "tally_leads",
     "tally_values",
@@ -189,7 +190,12 @@ def copy_rows(part: Tally, whole: Tally, start: int) -> None:
 
 def select_rows(tally: TallyOfRows, usable: BoolArray) -> TallyOfRows:
     """Return the tally of some of the rows; the same object, not a copy, if all are usable."""
-    return tally if usable.all() else _by_column(tally, lambda column: column[usable])
+    return tally if usable.all() else take_rows(tally, np.flatnonzero(usable))
+
+
+def take_rows(tally: TallyOfRows, rows: IntArray) -> TallyOfRows:
+    """Return the tally of some of the rows, by position."""
+    return _by_column(tally, lambda column: column[rows])
 
 
 def _by_column(tally: TallyOfRows, change: Callable[[NDArray[Any]], NDArray[Any]]) -> TallyOfRows:

@@ -14,27 +14,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from types import FrameType, ModuleType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import FitSite, Library, Reader, TrainingData, fit_methods
 from ens_plugin.adapters.registry import find_adapter, libraries, offered_adapters, offered_libraries, on_registration
 from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
-from ens_plugin.analysis.arguments import NO_METRIC, check_options, encode_target, metric_of_label, target_array
-from ens_plugin.analysis.copies import find_repeats, hash_rows, row_cells
-from ens_plugin.analysis.evidence import SAMPLE_ROWS, BlockReader
-from ens_plugin.analysis.metric_rows import metric_rows
-from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
+from ens_plugin.analysis.arguments import NO_METRIC, check_options, metric_of_label
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import prove_model
 from ens_plugin.analysis.steps import step_findings
-from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import EnsembleReport, with_findings
@@ -70,136 +62,65 @@ from ens_plugin.tracking.uploads import (
 )
 from ens_plugin.tracking.wandb_run import active_run, prefixes_of
 
-PILOT_ROWS = (8, 8, 64, 512, 2048)  # the first call of some members takes longer
-PILOT_SHARE = 0.05  # of the time left; a pilot that took longer is long enough to measure the pace
-FEW_ROWS = 1000
-TOO_FEW_ROWS = 200
-ESTIMATE_S = 0.3  # of an analysis after the members' predictions: on two cores of 2020, and rarely more
-ESTIMATE_S_PER_ROW = 5e-5
-
-HEAD_ROWS = 10_000  # timed to estimate the passes over all rows
+FEWEST_READ = 200  # rows; a report on fewer says little
 
 
-class PassSeconds(NamedTuple):
-    """Seconds that two passes over all training rows take: the comparison of rows, and their digest."""
+class AnalysisTime:
+    """The time that the analysis of a fit may take, and what is found where it is not enough for all rows.
 
-    comparison: float
-    digest: float
+    Nothing is predicted: members read rows, and a metric is evaluated, until the time is over.
 
+    Attributes
+    ----------
+    findings : list of Finding
+    """
 
-def pass_seconds(X: Any, y: Any) -> PassSeconds:
-    """Return the estimated seconds of comparing and digesting all rows, from those for the first 10 000."""
-    if not isinstance(X, np.ndarray | pd.DataFrame) or X.shape[0] <= HEAD_ROWS:
-        return PassSeconds(0.0, 0.0)
-    # The first pass of a process takes longer.
-    tries = [_time_passes(X[:HEAD_ROWS], np.asarray(y[:HEAD_ROWS])) for _ in range(2)]
-    comparison, digest = np.min(tries, axis=0) * (X.shape[0] / HEAD_ROWS)
-    return PassSeconds(float(comparison), float(digest))
+    def __init__(self, settings: AutologOptions, fit_seconds: float, n_outputs: int = 1) -> None:
+        self.findings: list[Finding] = []
+        self._max_overhead, self._n_outputs = settings.max_overhead, n_outputs
+        self._seconds = settings.seconds_for(fit_seconds)
+        self.end = time.perf_counter() + self._seconds
+        self._reading_end = self._metric_end = math.inf
 
+    @property
+    def left(self) -> float:
+        """Return the seconds left: half of all at least, so that a slow start of the program costs no report."""
+        return max(self.end - time.perf_counter(), self._seconds / 2.0)
 
-def _time_passes(rows: Any, target: NDArray[Any]) -> PassSeconds:
-    start = time.perf_counter()
-    hashed = hash_rows(None, rows)
-    row_cells(hashed)
-    find_repeats(hashed, pd.factorize(target.reshape(-1))[0])
-    compared = time.perf_counter()
-    data_digest(rows, target)
-    return PassSeconds(compared - start, time.perf_counter() - compared)
-
-
-class PredictedRows(NamedTuple):
-    """Training rows, and the members that predict them."""
-
-    adapter: EnsembleAdapter
-    features: Any
-    bags: Bags
-
-
-def affordable_rows(
-    predicted: PredictedRows, seconds: float, allowance: float, random_state: int | None, *, metric_pace: float
-) -> NDArray[np.intp] | None:
-    """Return rows chosen at random, as many as can be analysed in the given time."""
-    n_rows = int(predicted.features.shape[0])
-    rng = np.random.default_rng(random_state)
-    pace = _seconds_per_row(predicted, PILOT_SHARE * seconds, rng) + metric_pace
-    least = min(FEW_ROWS, n_rows, int(0.5 * allowance / pace))
-    n_chosen = max(_rows_within(seconds - ESTIMATE_S, pace), least)
-    if n_chosen >= n_rows:
-        return None
-    if n_chosen < TOO_FEW_ROWS:
-        raise InputError(
-            f"The members{' and the metric' if metric_pace else ''} take {pace:.2g} s for a row, so there is no time "
-            f"for {TOO_FEW_ROWS} rows. Raise max_overhead of ens_plugin.autolog, or call ens_plugin.analyze later."
+    def goes_on(self, n_read: int, n_rows: int) -> bool:
+        """Return whether members may predict as many rows as they have, which takes half of the time left at most."""
+        if not n_read:
+            return True
+        now = time.perf_counter()
+        if math.isinf(self._reading_end):
+            # The first call of some members takes longer.
+            self._reading_end = now + self.left / 4.0 / self._n_outputs
+            return True
+        if now < self._reading_end:
+            return True
+        if n_read < FEWEST_READ:
+            raise InputError(
+                f"The members take so long that {n_read} rows were predicted in the time that autologging may take "
+                f"(max_overhead={self._max_overhead:g}), too few for a report. Raise max_overhead, or call "
+                "ens_plugin.analyze later."
+            )
+        sentence = (
+            f"Only {n_read} of the {n_rows} training rows were analysed, drawn at random, to keep within the time that "
+            f"autologging may take (max_overhead={self._max_overhead:g})."
         )
-    return np.sort(rng.choice(n_rows, n_chosen, replace=False))
+        self.findings.append(finding("part-of-rows", sentence, n_rows=n_read))
+        return False
 
-
-def _rows_within(seconds: float, pace: float) -> int:
-    slow = seconds / (pace + ESTIMATE_S_PER_ROW)
-    # Estimates are made on a sample, so that further rows hardly add to their time.
-    if slow <= SAMPLE_ROWS:
-        return int(max(slow, 0))
-    return int((seconds - SAMPLE_ROWS * ESTIMATE_S_PER_ROW) / max(pace, 1e-12))
-
-
-def _seconds_per_row(predicted: PredictedRows, enough: float, rng: np.random.Generator) -> float:
-    """Return the seconds that all members take to predict a row, timed on samples of growing size."""
-    adapter, features, bags = predicted
-    pace = np.inf
-    for size in PILOT_ROWS:
-        rows = np.sort(rng.choice(features.shape[0], min(size, features.shape[0]), replace=False))
-        part, bags_of_part = features[rows], bags.take(rows)
-        start = time.perf_counter()
-        adapter.block(part, bags_of_part, slice(0, rows.size))
-        elapsed = time.perf_counter() - start
-        is_first = np.isinf(pace)
-        pace = elapsed / rows.size
-        if not is_first and (elapsed > enough or rows.size < size):
-            break
-    return pace
-
-
-PILOT_ROWS_OF_METRIC = (256, 2048)
-# 30 random orders of the members at about 16 sizes, 320 evaluations for the interval, and 96 for the spread over seeds.
-N_EVALUATIONS = 900
-
-
-def metric_seconds_per_row(
-    predicted: PredictedRows, y: Any, metric: ResolvedMetric, *, enough: float, rng: np.random.Generator
-) -> float:
-    """Return the estimated seconds for each row of all evaluations of a metric, from one evaluation on a few rows."""
-    adapter, features, bags = predicted
-    labels, pace = target_array(y), 0.0
-    # Of several outputs, the adapter is that of the first; each is evaluated alone and in the mean.
-    n_times = 1 if labels.ndim == 1 or labels.shape[1] == 1 else 2 * labels.shape[1]
-    labels = labels[:, 0] if labels.ndim == 2 else labels
-    target = encode_target(adapter, labels)
-    for size in PILOT_ROWS_OF_METRIC:
-        rows = np.sort(rng.choice(target.size, min(size, target.size), replace=False))
-        start = time.perf_counter()
-        try:
-            part = PredictedRows(adapter, features[rows], bags.take(rows))
-            elapsed = _seconds_of_one(part, labels[rows], target[rows], metric)
-        except InputError:
-            # Few rows may lack a label.
-            continue
-        pace = n_times * N_EVALUATIONS * elapsed / rows.size
-        if rows.size < size or time.perf_counter() - start > enough:
-            break
-    return pace
-
-
-def _seconds_of_one(
-    predicted: PredictedRows, labels: NDArray[Any], target: NDArray[Any], metric: ResolvedMetric
-) -> float:
-    everything = slice(0, target.size)
-    reader = BlockReader(*predicted, target, np.ones(target.size), np.arange(target.size))
-    rows = metric_rows(metric, predicted.adapter, reader.read(everything).sample, labels)
-    known = rows.known
-    output = rows.linked[known]
-    start = time.perf_counter()
-    rows.linked_value(output, known)
-    return time.perf_counter() - start
+    def check(self) -> None:
+        """Raise InputError where the evaluations of a metric have taken all the time that was left."""
+        now = time.perf_counter()
+        if math.isinf(self._metric_end):
+            self._metric_end = now + self.left
+        if now > self._metric_end:
+            raise InputError(
+                "The metric takes longer than autologging may take "
+                f"(max_overhead={self._max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze later."
+            )
 
 
 class _Directories:
@@ -288,8 +209,6 @@ def _next_prefix(tracker: object, prefix: str) -> str:
     return numbered
 
 
-SENDING_S = 0.3
-
 # All threads of a process share matplotlib's defaults and the number of BLAS threads.
 _one_at_a_time = threading.Lock()
 renew_in_child(globals(), "_one_at_a_time", threading.Lock)
@@ -313,12 +232,12 @@ class FinishedFit:
 
 def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
     """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers."""
-    deadline = time.perf_counter() + settings.seconds_for(fit.seconds)
+    limit = AnalysisTime(settings, fit.seconds, _column_count(fit.data.y))
     tracking_uri = _tracking_uri() if MLFLOW in map(kind_of, fit.destinations) else ""
     destinations = [place for place in fit.destinations if _is_reachable(fit, store_of(place, tracking_uri), settings)]
     if not destinations:
         return
-    if fit.digest is not None and fit.digest != _digest(fit.data, settings):
+    if fit.digest is not None and fit.digest != _digest(fit.data, settings, math.inf):
         raise InputError(
             f"The training data of the growing {type(fit.model).__name__} have changed since its last fit, so they no "
             "longer show which rows are out of bag. Call ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before "
@@ -326,9 +245,9 @@ def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
         )
     try:
         ensemble = inner_ensemble(fit.model)
-        with _turn(deadline, settings):
-            report = _analyze(ensemble, fit, deadline, settings)
-            digest = _digest(fit.data, settings)
+        with _turn(limit.end, settings):
+            report = _analyze(ensemble, fit, limit, settings)
+            digest = fit.digest or _digest(fit.data, settings, limit.left / 2.0)
             files = _files(report, destinations) if settings.log_artifacts else None
     except EnsPluginError as error:
         if not _has_no_report(error, fit):
@@ -351,7 +270,7 @@ def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
         remember_report(upload, *layers(fit.model))
         return mlflow_delivery(upload, is_only_one)
 
-    send_all([delivery_to(destination) for destination in destinations], files, deadline, settings)
+    send_all([delivery_to(destination) for destination in destinations], files, limit.end, settings)
     link_logged(settings, *layers(fit.model))
 
 
@@ -398,7 +317,7 @@ def _has_no_report(error: EnsPluginError, fit: FinishedFit) -> bool:
     return adapter.n_members < 2
 
 
-def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: AutologOptions) -> EnsembleReport:
+def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime, settings: AutologOptions) -> EnsembleReport:
     if fit.problem is not None:
         raise InputError(f"The arguments of the fit could not be read: {fit.problem}.") from fit.problem
     _refuse_resampled_layers(fit.model)
@@ -409,31 +328,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             "Dataset that has not been constructed yet, or one made with free_raw_data=False. With a search, let it "
             "refit in this process."
         )
-    if not math.isinf(deadline):
-        deadline -= _seconds_for_digest(data, deadline - time.perf_counter(), settings)
-    deadline -= SENDING_S
-    allowance = settings.seconds_for(fit.seconds)
     options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
-    about_rows: list[Finding] = []
-    about_steps = findings_on_steps(fit, deadline - time.perf_counter(), settings)
-
-    def choose_rows(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp] | None:
-        predicted = PredictedRows(adapter, features, bags)
-        rng, metric = np.random.default_rng(options.random_state), resolve_metric(options.metric, adapter, data.y)
-        enough = PILOT_SHARE * (deadline - time.perf_counter())
-        metric_pace = (
-            0.0 if metric is None else metric_seconds_per_row(predicted, data.y, metric, enough=enough, rng=rng)
-        )
-        left = deadline - time.perf_counter()
-        rows = affordable_rows(predicted, left, allowance, options.random_state, metric_pace=metric_pace)
-        if rows is not None:
-            sentence = (
-                f"Only {rows.size} of the {features.shape[0]} training rows were analysed, drawn at random, to keep "
-                f"within the time that autologging may take (max_overhead={settings.max_overhead:g})."
-            )
-            about_rows.append(finding("part-of-rows", sentence, n_rows=rows.size))
-        return rows
-
+    about_steps = findings_on_steps(fit, limit.left, settings)
     with warnings.catch_warnings():
         # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
         warnings.simplefilter("ignore")
@@ -442,18 +338,24 @@ def _analyze(ensemble: Any, fit: FinishedFit, deadline: float, settings: Autolog
             data.rows_for(ensemble),
             data.y,
             options,
-            choose_rows=None if math.isinf(allowance) else choose_rows,
+            limit=None if math.isinf(limit.end) else limit,
         )
-    return with_findings(_with_proof_of_whole(report, fit), (*about_rows, *about_steps))
+    return with_findings(_with_proof_of_whole(report, fit), (*limit.findings, *about_steps))
+
+
+def _column_count(y: Any) -> int:
+    shape = np.shape(y)
+    return shape[1] if len(shape) > 1 else 1
 
 
 def findings_on_steps(fit: FinishedFit, left: float, settings: AutologOptions) -> tuple[Finding, ...]:
-    """Return what is found about the steps before the ensemble, each of which is fitted again if there is time."""
-    seconds, reason = 2.0 * fit.step_seconds, ""  # for the fit, and to transform the rows
-    if seconds > left / 2.0:  # the other half is for the members
+    """Return what is found about the steps before the ensemble, fitted again unless their fits took too long."""
+    reason = ""
+    # Each is fitted, and transforms the rows, in half of the time at most: the other half is for the members.
+    if fit.step_seconds > left / 4.0:
         reason = (
-            f"that takes about {seconds:.2g} s, more than autologging may take, max_overhead="
-            f"{settings.max_overhead:g}; raise max_overhead, or call ens_plugin.analyze later"
+            f"its fit took {fit.step_seconds:.2g} s, too long to repeat in the time that autologging may take, "
+            f"max_overhead={settings.max_overhead:g}; raise max_overhead, or call ens_plugin.analyze later"
         )
     elif fit.data.X is None:
         reason = "the rows that were passed to its fit are no longer available"
@@ -465,18 +367,6 @@ def _with_proof_of_whole(report: EnsembleReport, fit: FinishedFit) -> EnsembleRe
     if report.proof is None or fit.data.X is None:
         return report
     return replace(report, proof=prove_model(fit.model, fit.data.X, np.array(report.proof.positions)))
-
-
-def _seconds_for_digest(data: TrainingData, left: float, settings: AutologOptions) -> float:
-    """Return the estimated seconds of a digest; raise InputError if it and the comparison of rows take too long."""
-    passes = pass_seconds(data.X, data.y)
-    if sum(passes) > max(left, 0.0):
-        raise InputError(
-            f"Comparing and digesting the {data.X.shape[0]} training rows takes about {sum(passes):.2g} s, more than "
-            f"autologging may take (max_overhead={settings.max_overhead:g}). Raise max_overhead, or call "
-            "ens_plugin.analyze later."
-        )
-    return passes.digest
 
 
 def _refuse_resampled_layers(model: Any) -> None:
@@ -508,12 +398,19 @@ def _tracking_uri() -> str:
     return str(mlflow.get_tracking_uri())
 
 
-def _digest(data: TrainingData, settings: AutologOptions) -> str | None:
+def _digest(data: TrainingData, settings: AutologOptions, seconds: float) -> str | None:
     try:
-        return data_digest(data.table(), data.y)
+        return data_digest(data.table(), data.y, seconds)
+    except TimeoutError:
+        warn_once(
+            settings,
+            "digest",
+            "The training data have no digest, because it takes longer than autologging may take "
+            f"(max_overhead={settings.max_overhead:g}).",
+        )
     except InputError as error:
         inform(settings, logging.DEBUG, f"The training data have no digest: {error}")
-        return None
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -874,17 +771,17 @@ def autolog(
         Do not log to runs that you have opened yourself.
     max_overhead : float, default=0.1
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
-        enough for all rows, the ensemble is judged by fewer, drawn at random, and the report warns of it.
-        ``math.inf`` removes the limit.  Figures, which trackers other than MLflow get where matplotlib is installed,
-        do not count, and take about a second.
+        enough for all rows, the ensemble is judged by those that it has predicted in half of the time, drawn
+        at random, and the report warns of it.  ``math.inf`` removes the limit.  Figures, which trackers other
+        than MLflow get where matplotlib is installed, do not count, and take about a second.
     prefix : str, default="ens"
         Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True
         Whether the report's files are logged too.
     metric : str, scorer or callable, optional
         As for :func:`ens_plugin.analyze`; curve and recommended size are of it.  Fits of the other task get no report,
-        and the first one a warning.  `max_overhead` counts up to about 900 evaluations of it, by the time of one on
-        up to 2048 rows.
+        and the first one a warning.  It is computed on 5000 random rows at most, and where up to about 900
+        evaluations of it take longer than `max_overhead` allows, there is a warning and no report.
     positive_label : label, optional
         The label of two that a scorer is about, as for :func:`ens_plugin.analyze`.
     criterion, tolerance : optional

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -30,14 +32,17 @@ NUMBER_TYPES = (int, float, np.integer, np.floating, np.bool_)
 NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "empty"}  # as pandas names them; empty: all missing
 
 
-def data_digest(X: Any, y: Any) -> str:
+def data_digest(X: Any, y: Any, seconds: float = math.inf) -> str:
     """Return a digest of training rows and their target, in their order: ``"v1:"`` and the digits of a SHA-256 sum.
 
     The digest is of the values, not of their container: arrays, lists and data frames of the same values have the same
     digest, whatever the names of columns and rows, and numbers have the same digest whatever their type (``1``, ``1.0``
     and ``True``, but not ``"1"``).  All missing values are alike.  Sparse matrices of any format have the same digest
     as each other, but not as dense ones: their digest takes time in proportion to the stored values.
+
+    TimeoutError is raised where it takes longer than so many seconds.
     """
+    end = time.perf_counter() + seconds
     tables = _table(X, "X"), _table(y, "y")
     if tables[0].shape[0] != tables[1].shape[0]:
         raise InputError(
@@ -48,6 +53,8 @@ def data_digest(X: Any, y: Any) -> str:
     for table in tables:
         for piece in _pieces(table):
             digest.update(piece)
+            if time.perf_counter() > end:
+                raise TimeoutError
     return f"{SCHEME}:{digest.hexdigest()}"
 
 

@@ -19,6 +19,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.analysis import AnalysisOptions, run_analysis
 from ens_plugin.analysis.copies import find_repeats, hash_rows
 from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError
+from tests.forests import RowLimit
 
 Table = tuple[NDArray[Any], NDArray[Any]]
 
@@ -243,17 +244,16 @@ def test_copies_in_every_bag_are_refused_with_what_to_do() -> None:
         analysed(np.repeat(X, 20, axis=0), np.repeat(y, 20), groups="identical")
 
 
-def test_chosen_rows_know_of_copies_among_the_others() -> None:
+def test_rows_that_were_read_know_of_copies_among_the_others() -> None:
     X, y = noisy(200)
     X, y = np.concatenate([X, X[:20]]), np.append(y, y[:20])
     forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-    report = run_analysis(forest, X, y, AnalysisOptions(), choose_rows=lambda adapter, features, bags: np.arange(200))
-    assert report.basis.n_repeated == 20
+    report = run_analysis(forest, X, y, AnalysisOptions(), limit=RowLimit(128))
+    assert 10 < report.basis.n_repeated < 35
     X, y = np.repeat(X[:200], 2, axis=0), np.repeat(y[:200], 2)
     forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-    for rows in (np.arange(400), np.arange(0, 400, 2)):
-        report = run_analysis(forest, X, y, AnalysisOptions(), choose_rows=lambda adapter, features, bags, r=rows: r)
-        assert is_doubted(report)
+    for n_rows in (400, 256):
+        assert is_doubted(run_analysis(forest, X, y, AnalysisOptions(), limit=RowLimit(n_rows)))
 
 
 def test_rows_without_weight_hide_no_error() -> None:

@@ -1,4 +1,4 @@
-"""The rows of a model: some of the training rows, as autolog chooses when time is short, and their release."""
+"""The rows of a model: some of the training rows, as autolog reads when time is short, and their release."""
 
 from __future__ import annotations
 
@@ -13,86 +13,106 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
-from ens_plugin import CustomEnsemble, in_bag
-from ens_plugin.adapters import EnsembleAdapter
-from ens_plugin.analysis import AnalysisOptions, run_analysis
+from ens_plugin import CustomEnsemble, EnsembleReport, in_bag
+from ens_plugin.analysis import AnalysisOptions, run_analysis, sampling_seed
+from ens_plugin.analysis.rows import training_bags
 from ens_plugin.core.bags import Bags
+from ens_plugin.core.sample import sample_keys
 from ens_plugin.errors import DataMismatchError
+from tests.forests import RowLimit
 
 CANCER = load_breast_cancer(return_X_y=True)
 DIGITS = tuple(part[:400] for part in load_digits(return_X_y=True))
 DIABETES = load_diabetes(return_X_y=True)
 
 
-def every_third(adapter: EnsembleAdapter, features: Any, bags: Bags) -> NDArray[np.intp]:
-    assert bags.n_rows == features.shape[0]
-    return np.arange(0, bags.n_rows, 3, dtype=np.intp)
+MODELS = {
+    "votes": (RandomForestClassifier(40, random_state=0, oob_score=True), CANCER),
+    "labels": (RandomForestClassifier(40, random_state=0, oob_score=True), DIGITS),
+    "values": (RandomForestRegressor(40, random_state=0), DIABETES),
+    "neighbours": (BaggingClassifier(KNeighborsClassifier(), 20, random_state=0, oob_score=True), CANCER),
+    "outputs": (RandomForestRegressor(40, random_state=0), (DIABETES[0], np.column_stack([DIABETES[1]] * 2))),
+}
+
+
+def without_date(report: EnsembleReport) -> dict[str, Any]:
+    """Everything that a report tells."""
+    outputs = {name: replace(own, created="") for name, own in report.outputs.items()}
+    return replace(report, created="", outputs=outputs).to_dict()
 
 
 @pytest.mark.fast_cases("values", "votes")
-@pytest.mark.parametrize(
-    ("model", "rows"),
-    [
-        (RandomForestClassifier(40, random_state=0, oob_score=True), CANCER),
-        (RandomForestClassifier(40, random_state=0, oob_score=True), DIGITS),
-        (RandomForestRegressor(40, random_state=0), DIABETES),
-        (BaggingClassifier(KNeighborsClassifier(), 20, random_state=0, oob_score=True), CANCER),
-    ],
-    ids=["votes", "labels", "values", "neighbours"],
-)
-def test_chosen_rows_count_as_if_the_others_had_no_weight(model: Any, rows: Any) -> None:
-    X, y = rows
+@pytest.mark.parametrize("kind", ["votes", "labels", "values", "neighbours"])
+def test_rows_that_were_read_count_as_if_the_others_had_no_weight(kind: str) -> None:
+    model, (X, y) = MODELS[kind]
     model.fit(X, y)
     weight = np.zeros(y.size)
-    weight[::3] = 1.0
-    chosen = run_analysis(model, X, y, AnalysisOptions(), choose_rows=every_third)
+    weight[order_of_reading(y.size)[:128]] = 1.0
+    read = run_analysis(model, X, y, AnalysisOptions(), limit=RowLimit(128))
     weighted = run_analysis(model, X, y, AnalysisOptions(sample_weight=weight))
-    assert replace(chosen, created="").to_dict() == replace(weighted, created="").to_dict()
+    assert without_date(read) == without_date(weighted)
+
+
+def order_of_reading(n_rows: int) -> NDArray[np.intp]:
+    """The rows by the keys by which they are sampled."""
+    seed = sampling_seed(np.random.default_rng(AnalysisOptions.random_state))
+    return np.argsort(sample_keys(np.arange(n_rows), seed))
+
+
+@pytest.mark.fast_cases("values-False", "votes-False")
+@pytest.mark.parametrize("has_metric", [False, True])
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_all_rows_read_in_random_order_give_the_same_report(
+    kind: str, has_metric: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, (X, y) = MODELS[kind]
+    model.fit(X, y)
+    # More rows than are sampled, by which some blocks are added up without their outputs.
+    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 50)
+    own = "roc_auc_ovr" if hasattr(model, "classes_") else "r2"
+    options = AnalysisOptions(metric=own if has_metric else None)
+    read = run_analysis(model, X, y, options, limit=RowLimit(np.inf))
+    assert without_date(read) == without_date(run_analysis(model, X, y, options))
 
 
 @pytest.mark.slow
-def test_a_metric_meets_the_labels_of_the_chosen_rows() -> None:
+def test_a_metric_meets_the_labels_of_the_rows_that_were_read() -> None:
     X, y = CANCER
     forest = RandomForestClassifier(40, max_depth=3, random_state=0).fit(X, y)
 
     def lost(truth: NDArray[Any], p: NDArray[np.float64]) -> float:
         return float(np.mean((truth - p[:, 1]) ** 2))
 
-    outputs = np.stack([tree.predict_proba(X[::3]) for tree in forest.estimators_])
-    rest = CustomEnsemble(outputs, in_bag(forest, X)[:, ::3], aggregation="mean_proba")
-    chosen = run_analysis(forest, X, y, AnalysisOptions(metric=lost), choose_rows=every_third)
-    expected = run_analysis(rest, None, y[::3], AnalysisOptions(metric=lost))
-    np.testing.assert_allclose(chosen.error_curve.error, expected.error_curve.error, rtol=1e-9)
-
-
-def test_none_means_all_rows() -> None:
-    model = RandomForestClassifier(40, random_state=0).fit(*CANCER)
-    report = run_analysis(model, *CANCER, AnalysisOptions(), choose_rows=lambda adapter, features, bags: None)
-    assert (
-        replace(report, created="").to_dict()
-        == replace(run_analysis(model, *CANCER, AnalysisOptions()), created="").to_dict()
-    )
+    rows = np.sort(order_of_reading(y.size)[:256])
+    outputs = np.stack([tree.predict_proba(X[rows]) for tree in forest.estimators_])
+    rest = CustomEnsemble(outputs, in_bag(forest, X)[:, rows], aggregation="mean_proba")
+    read = run_analysis(forest, X, y, AnalysisOptions(metric=lost), limit=RowLimit(256))
+    expected = run_analysis(rest, None, y[rows], AnalysisOptions(metric=lost))
+    np.testing.assert_allclose(read.error_curve.error, expected.error_curve.error, rtol=1e-9)
 
 
 def test_other_rows_than_the_training_rows_are_refused_all_the_same() -> None:
     X, y = CANCER
     model = BaggingClassifier(KNeighborsClassifier(), 20, random_state=0, oob_score=True).fit(X, y)
     with pytest.raises(DataMismatchError, match="training rows"):
-        run_analysis(model, X[::-1], y[::-1], AnalysisOptions(), choose_rows=every_third)
+        run_analysis(model, X[::-1], y[::-1], AnalysisOptions(), limit=RowLimit(128))
 
 
-def test_bags_are_released_before_the_estimates() -> None:
+def test_bags_are_released_before_the_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     # They have a bit for each row and member: the largest part of an analysis of many rows.
     found, alive = list[weakref.ref[Bags]](), list[bool]()
 
-    def remember(adapter: EnsembleAdapter, features: Any, bags: Bags) -> None:
+    def remember(*arguments: Any) -> Bags:
+        bags = training_bags(*arguments)
         found.append(weakref.ref(bags))
+        return bags
 
     def metric(y: NDArray[Any], mean_output: NDArray[np.float64]) -> float:
         alive.append(found[0]() is not None)
         return float(np.abs(y - mean_output).mean())
 
     forest = RandomForestRegressor(20, random_state=0).fit(*DIABETES)
-    run_analysis(forest, *DIABETES, AnalysisOptions(metric=metric), choose_rows=remember)
+    monkeypatch.setattr("ens_plugin.analysis.rows.training_bags", remember)
+    run_analysis(forest, *DIABETES, AnalysisOptions(metric=metric))
     assert alive
     assert not any(alive)

@@ -20,7 +20,7 @@ def test_sampled_rows_have_the_votes_of_their_members(min_samples_leaf: int, n_l
     forest = RandomForestClassifier(30, min_samples_leaf=min_samples_leaf, random_state=0).fit(X, y)
     options = AnalysisOptions(sample_weight=np.arange(y.size) >= n_left_out)
     adapter, inner, settings = open_model(forest, X, y, options)
-    evidence = tally_model_rows(read_rows(adapter, inner, y, options, None), settings)
+    _, evidence = tally_model_rows(read_rows(adapter, inner, y, options, None), settings)
     block, rows = evidence.sample.block, evidence.sample.rows
     assert rows.min() == n_left_out
     np.testing.assert_array_equal(block.target, y[rows])

@@ -1,9 +1,10 @@
-"""The options of autolog, its time budget, and that nothing of it is left when it is off."""
+"""The options of autolog, its time limit, and that nothing of it is left when it is off."""
 
 from __future__ import annotations
 
 import inspect
 import logging
+import math
 import pickle
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.tracking import data_digest
 from ens_plugin.tracking.autologging import FinishedFit, findings_on_steps
 from ens_plugin.tracking.settings import AutologOptions
-from ens_plugin.tracking.uploads import wait_until_sent
+from ens_plugin.tracking.uploads import send_all, wait_until_sent
 from tests.extras import INSTALL, lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs
@@ -95,8 +96,11 @@ class TestOptions:
         log: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.settings.LEAST_SECONDS", 0.0)
-        autolog(max_overhead=0.0)
+        def send_late(deliveries: Any, files: Any, deadline: float, settings: AutologOptions) -> None:
+            send_all(deliveries, files, -math.inf, settings)
+
+        monkeypatch.setattr("ens_plugin.tracking.autologging.send_all", send_late)
+        autolog()
         classifier().fit(X, y)
         assert wait_until_sent(60)
         run = only_run(embedded, experiment)
@@ -150,17 +154,17 @@ class TestSteps:
         fit = FinishedFit(model, TrainingData(X, y), model[-1], None, 2.0, None, step_seconds=1.0)
         [note] = findings_on_steps(fit, 3.0, options)
         assert note.code == "unjudged-steps"
-        assert "that takes about 2 s, more than autologging may take, max_overhead=0.1" in note.sentence
+        assert "its fit took 1 s, too long to repeat" in note.sentence
+        assert "max_overhead=0.1" in note.sentence
         assert not findings_on_steps(fit, 4.0, options)
 
 
-class TestBudget:
+class TestTimeLimit:
     def test_a_short_one_means_fewer_rows_and_the_report_says_so(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.autologging.FEW_ROWS", 120)
-        monkeypatch.setattr("ens_plugin.tracking.autologging.TOO_FEW_ROWS", 100)
-        monkeypatch.setattr("ens_plugin.tracking.autologging.SENDING_S", 1e9)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.FEWEST_READ", 16)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.AnalysisTime.left", 0.0)
         autolog()
         classifier().fit(X, y)
         assert wait_until_sent(60)
@@ -168,33 +172,32 @@ class TestBudget:
             only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
         )
         report = EnsembleReport.from_json(Path(file).read_text())
-        assert report.n_rows + report.rows_without_oob == 120
-        assert "120 of the 200 training rows" in report.warnings[0]
-        assert "max_overhead=0.1" in report.warnings[0]
+        assert report.n_rows + report.rows_without_oob == 16
+        (note,) = (found for found in report.findings if found.code == "part-of-rows")
+        assert "16 of the 200 training rows" in note.sentence
+        assert "max_overhead=0.1" in note.sentence
 
-    def test_rows_that_take_too_long_to_go_through_are_refused_before(
+    @pytest.mark.usefixtures("canned_report")
+    def test_a_digest_that_takes_too_long_is_left_out(
         self,
         embedded: mlflow.MlflowClient,
         experiment: str,
         log: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
-        canned_report: list[Any],
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.autologging.pass_seconds", lambda X, y: (1.5, 1.5))
-        autolog()
+        monkeypatch.setattr("ens_plugin.tracking.autologging.AnalysisTime.left", 0.0)
+        autolog(log_artifacts=False)
         classifier().fit(X, y)
         (warning,) = messages(log, logging.WARNING)
-        assert "200 training rows takes about 3 s, more than autologging may take (max_overhead=0.1)" in warning
-        assert not canned_report
-        autolog(max_overhead=float("inf"), log_artifacts=False)
-        classifier().fit(X, y)
-        assert has_report(only_run(embedded, experiment))
+        assert "no digest, because it takes longer than autologging may take (max_overhead=0.1)" in warning
+        run = only_run(embedded, experiment)
+        assert has_report(run)
+        assert "ens.data_digest" not in run.data.tags
 
     def test_an_infinite_one_means_all_rows(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.autologging.FEW_ROWS", 0)
-        monkeypatch.setattr("ens_plugin.tracking.autologging.SENDING_S", 1e9)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.AnalysisTime.goes_on", lambda *_: False)
         autolog(max_overhead=float("inf"), log_artifacts=False)
         classifier().fit(X, y)
         assert has_report(only_run(embedded, experiment))
