@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -811,7 +811,6 @@ def analyze_outputs(
     """
     names, columns = _columns(ensemble, n_outputs, y)
     options = replace(options, groups=_group_codes(options, ensemble, X, columns))
-    limit = None if limit is None else _SameRows(limit)
     reports, outputs = {}, list[_Output]()
     for output, name in enumerate(names):
         try:
@@ -850,24 +849,6 @@ def _group_codes(options: AnalysisOptions, ensemble: Any, X: Any, columns: list[
     codes = [pd.factorize(column)[0] for column in columns]
     target = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
     return identical_rows(hash_rows(find_adapter(inner).prepare(rows), rows), target)
-
-
-@dataclass(eq=False)
-class _SameRows:
-    """The limit of an analysis of several outputs, by which each is judged by the rows of the first."""
-
-    limit: TimeLimit
-    _answers: dict[int, bool] = field(default_factory=dict)
-
-    def goes_on(self, n_read: int, n_rows: int) -> bool:
-        """Return what the limit has returned for the first output."""
-        if n_read not in self._answers:
-            self._answers[n_read] = self.limit.goes_on(n_read, n_rows)
-        return self._answers[n_read]
-
-    def check(self) -> None:
-        """Raise InputError where there is no time for another evaluation of a metric."""
-        self.limit.check()
 
 
 def _analyze_output(

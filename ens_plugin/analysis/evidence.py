@@ -178,7 +178,10 @@ class TimeLimit(Protocol):
     """What ends an analysis in time."""
 
     def goes_on(self, n_read: int, n_rows: int) -> bool:
-        """Return whether as many rows may be read as have been read of all, or the first ones."""
+        """Return whether as many rows may be read as have been read of all, or the first ones; always the same.
+
+        So all outputs of a model are judged by the same rows.
+        """
 
     def check(self) -> None:
         """Raise InputError where there is no time for another evaluation of a metric."""

@@ -81,6 +81,7 @@ class AnalysisTime:
         self._seconds = settings.seconds_for(fit_seconds)
         self.end = time.perf_counter() + self._seconds
         self._reading_end = self._metric_end = math.inf
+        self._answers = {0: True}  # by the number of rows read
 
     @property
     def left(self) -> float:
@@ -89,15 +90,16 @@ class AnalysisTime:
 
     def goes_on(self, n_read: int, n_rows: int) -> bool:
         """Return whether members may predict as many rows as they have, which takes half of the time left at most."""
-        if not n_read:
-            return True
-        now = time.perf_counter()
-        if math.isinf(self._reading_end):
-            # The first call of some members takes longer.
-            self._reading_end = now + self.left / 4.0 / self._n_outputs
-            return True
-        if now < self._reading_end:
-            return True
+        if n_read not in self._answers:
+            if math.isinf(self._reading_end):
+                # The first call of some members takes longer.
+                self._reading_end = time.perf_counter() + self.left / 4.0 / self._n_outputs
+            self._answers[n_read] = time.perf_counter() < self._reading_end
+            if not self._answers[n_read]:
+                self._note_end(n_read, n_rows)
+        return self._answers[n_read]
+
+    def _note_end(self, n_read: int, n_rows: int) -> None:
         if n_read < FEWEST_READ:
             raise InputError(
                 f"The members take so long that {n_read} rows were predicted in the time that autologging may take "
@@ -109,7 +111,6 @@ class AnalysisTime:
             f"autologging may take (max_overhead={self._max_overhead:g})."
         )
         self.findings.append(finding("part-of-rows", sentence, n_rows=n_read))
-        return False
 
     def check(self) -> None:
         """Raise InputError where the evaluations of a metric have taken all the time that was left."""

@@ -163,7 +163,8 @@ class TestTimeLimit:
     def test_a_short_one_means_fewer_rows_and_the_report_says_so(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.autologging.FEWEST_READ", 16)
+        monkeypatch.setattr("ens_plugin.analysis.evidence.FIRST_ROWS", 120)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.FEWEST_READ", 100)
         monkeypatch.setattr("ens_plugin.tracking.autologging.AnalysisTime.left", 0.0)
         autolog()
         classifier().fit(X, y)
@@ -172,10 +173,9 @@ class TestTimeLimit:
             only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
         )
         report = EnsembleReport.from_json(Path(file).read_text())
-        assert report.n_rows + report.rows_without_oob == 16
-        (note,) = (found for found in report.findings if found.code == "part-of-rows")
-        assert "16 of the 200 training rows" in note.sentence
-        assert "max_overhead=0.1" in note.sentence
+        assert report.n_rows + report.rows_without_oob == 120
+        assert "120 of the 200 training rows" in report.warnings[0]
+        assert "max_overhead=0.1" in report.warnings[0]
 
     @pytest.mark.usefixtures("canned_report")
     def test_a_digest_that_takes_too_long_is_left_out(
