@@ -318,10 +318,6 @@ _IN_ORDER = (
         "labels", "all", "Use criterion='probability'.",
     ),
     Check(
-        "few-distinct-rows", "doubt", "There are too few different rows to tell a size.",
-        "features and votes", "all", _MORE_MEMBERS,
-    ),
-    Check(
         "target-steps", "doubt", "A step of the pipeline was fitted to the target of all rows.",
         "fits of the step to rows in random order", "training",
         "Fit the step within each member, or pass held-out rows.",

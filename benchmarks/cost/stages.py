@@ -45,7 +45,6 @@ STAGES: Mapping[str, Sequence[str]] = {
     "errors by label": (f"{ANALYSIS}.labels:label_errors",),
     "size by the Brier score": (f"{ANALYSIS}.sizes:probability_size",),
     "checks of the evidence": (
-        f"{ANALYSIS}.sizes:resize_by_distinct_rows",
         f"{ANALYSIS}.rows:compare_with_stored",
         f"{ANALYSIS}.weights:row_shares",
     ),

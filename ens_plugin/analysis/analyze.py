@@ -55,10 +55,8 @@ from ens_plugin.analysis.options import CRITERIA, AnalysisOptions, Metric
 from ens_plugin.analysis.proof import proof_positions, prove_model
 from ens_plugin.analysis.rows import Rows, compare_with_stored, own_prediction_doubts, read_rows
 from ens_plugin.analysis.sizes import (
-    count_distinct_rows,
     rare_label_notes,
     recommended_size,
-    resize_by_distinct_rows,
     with_sizes,
 )
 from ens_plugin.analysis.steps import cross_fitting_explained, step_findings
@@ -73,6 +71,7 @@ from ens_plugin.analysis.weights import (
     with_groups,
     with_reach,
 )
+from ens_plugin.core.alike_rows import are_few
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, row_losses, squared_losses_at
 from ens_plugin.core.judged_rows import JudgedRows
@@ -160,16 +159,15 @@ def build_report(
 ) -> EnsembleReport:
     """Return the report of an analysis, in this order.
 
-    The rows that can be used, weighted to represent all; the estimates from them; another size where few rows are
-    distinct; the errors by label; and all findings.
+    The rows that can be used, weighted to represent all; the estimates from them; the errors by label; and all
+    findings.
     """
     usable = _usable_rows(tallied, adapter.n_members)
     shares = row_shares(adapter, tallied, usable, _members_needed(tallied))
     evidence = _evidence(tallied, shares, usable, settings)
-    estimates = _estimates(adapter, evidence, usable, settings, known.sampled_labels, shares)
-    # The distinct rows are weighted as they were given.
     if known.likeness is not None:
-        estimates = resize_by_distinct_rows(estimates, adapter, tallied, known.likeness, settings)
+        evidence = replace(evidence, cell=known.likeness.cell)
+    estimates = _estimates(adapter, evidence, usable, settings, known.sampled_labels, shares)
     recommendation = recommended_size(estimates, adapter, settings)
     weight, used = evidence.weight, evidence.weight.select(usable)
     dropped = round(weight.row_sum((~usable & (weight.total > 0)).astype(np.float64)))
@@ -186,6 +184,7 @@ def build_report(
         *_below_zero_notes(estimates.error_curve),
         *rare_label_notes(recommendation, estimates, shares.labels),
     )
+    has_members = np.asarray((tallied.tally.trials >= 1) & (tallied.weight.total > 0))
     report = EnsembleReport(
         task=adapter.info.task,
         model=type(adapter.model).__name__,
@@ -207,7 +206,7 @@ def build_report(
             labels=shares.labels,
             usable_weight=float(tallied.weight.select(usable).total.sum() / tallied.weight.total.sum()),
             n_effective=used.n_effective,
-            n_distinct=None if known.likeness is None else count_distinct_rows(tallied, known.likeness),
+            n_distinct=None if known.likeness is None else known.likeness.count_distinct(has_members),
             n_repeated=_count_repeated(known, evidence, usable),
             baseline_error=estimates.baseline_error,
             n_groups=None if used.groups is None else int(np.unique(used.groups).size),
@@ -300,7 +299,6 @@ def _common_estimates(
     shared: int | None,
 ) -> Estimates:
     """Return the estimates by the 0-1 or squared error, with the curve of the metric if one was requested."""
-    groups = None if evidence.weight.groups is None else evidence.weight.groups[evidence.sample.rows]
     estimates = _estimate(adapter, evidence, usable, settings)
     if settings.metric is not None:
         from ens_plugin.analysis.metric_curves import with_metric_curve
@@ -310,7 +308,15 @@ def _common_estimates(
         estimates = with_metric_curve(
             estimates, settings.metric, adapter, metric_rows, sampled_labels, settings, limit=shared, groups=own_groups,
         )  # fmt: skip
-    return with_sizes(estimates, adapter, evidence.sample, groups, settings)
+    return with_sizes(estimates, adapter, evidence.sample, _sampled_groups(evidence), settings)
+
+
+def _sampled_groups(evidence: Evidence) -> NDArray[np.integer] | None:
+    """Return the cells of the sampled rows where they are few and more than one, else the rows' groups."""
+    cell, groups = evidence.sampled_cell, evidence.weight.groups
+    if cell is not None and are_few(cell) and np.any(cell != cell[0]):
+        return cell
+    return None if groups is None else groups[evidence.sample.rows]
 
 
 def _count_repeated(known: KnownRows, evidence: Evidence, usable: NDArray[np.bool_]) -> int:

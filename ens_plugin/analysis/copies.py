@@ -265,6 +265,12 @@ class RowLikeness:
     cell: NDArray[np.int32] | None
     all_differ: bool = False
 
+    def count_distinct(self, used: BoolArray) -> int | None:
+        """Return the number of different rows of features among those used; None where it was not counted."""
+        if self.cell is not None:
+            return int(np.unique(self.cell[used]).size)
+        return int(np.count_nonzero(used)) if self.all_differ else None
+
     def cell_bags(self, bags: Bags) -> Bags | None:
         """Return bags in which a row is where any row of equal features is; None where no rows are copied."""
         if self.repeats is None or not self.repeats.copied.any():

@@ -32,7 +32,7 @@ from ens_plugin.core.weights import RowWeight
 
 if TYPE_CHECKING:
     from ens_plugin.core.losses import LossMoments
-    from ens_plugin.core.validation import FloatArray, IntArray
+    from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 
 __all__ = [
     "BLOCK_BYTES",
@@ -73,6 +73,8 @@ class Evidence:
         Of the squared error, where the entries of the tally are rows alike and do not tell it.
     chance : ndarray, shape (n_entries,), or None
         Chance of each row to be left out of one bag, where they differ and the library keeps them.
+    cell : ndarray of int, shape (n_entries,), or None
+        A number for each row, equal for rows with equal features; None where it is not known, and where all differ.
     metric_sample : Sample or None
         Like `sample`, but of the rows that a metric is computed on; None if they are the same, or without a metric.
     """
@@ -83,6 +85,7 @@ class Evidence:
     label: IntArray | None = field(default=None, kw_only=True)
     moments: LossMoments | None = field(default=None, kw_only=True)
     chance: FloatArray | None = field(default=None, kw_only=True)
+    cell: AnyIntArray | None = field(default=None, kw_only=True)
     proof: BagProof = field(default_factory=BagProof, kw_only=True)
     metric_sample: Sample | None = field(default=None, kw_only=True)
 
@@ -107,7 +110,13 @@ class Evidence:
             sample=self.sample.keep(mask),
             weight=self.weight.select(mask),
             label=None if self.label is None else self.label[mask],
+            cell=None if self.cell is None else self.cell[mask],
         )
+
+    @property
+    def sampled_cell(self) -> AnyIntArray | None:
+        """Return the cell of each sampled row."""
+        return None if self.cell is None else self.cell[self.sample.rows]
 
     def sort_samples(self) -> Evidence:
         """Return the rows with their samples sorted by content; the outputs in the given samples are overwritten."""

@@ -16,7 +16,8 @@ from scipy.special import ndtri
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, algorithmic_sd, are_votes
 from ens_plugin.analysis.evidence import Evidence
-from ens_plugin.analysis.sizes import agreement_size, gap_doubts
+from ens_plugin.analysis.sizes import agreement_size
+from ens_plugin.core.alike_rows import merge_alike
 from ens_plugin.core.comparison import row_losses, shared_luck_variance
 from ens_plugin.core.error_curve import Anchor, anchor_models, subset_limit, subset_sizes, tie_probability
 from ens_plugin.core.intervals import ErrorDraws, wilson_interval
@@ -36,9 +37,18 @@ from ens_plugin.core.tally import (
     value_sums,
     wrong_support,
 )
-from ens_plugin.core.validation import MAX_SIZE, NEGLIGIBLE, FloatArray, is_tied, previous_odd_size
+from ens_plugin.core.validation import (
+    MAX_SIZE,
+    NEGLIGIBLE,
+    AnyIntArray,
+    FloatArray,
+    counted,
+    is_tied,
+    previous_odd_size,
+)
 from ens_plugin.core.votes import warn_of_few_rows
 from ens_plugin.core.weights import RowWeight, as_row_weight, effective_groups
+from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, ErrorCurve, LabelErrors, SizeRecommendation
 
 __all__ = [
@@ -46,10 +56,13 @@ __all__ = [
     "LabelledEstimates",
     "agreement_law",
     "curve_sizes",
+    "draw_alike_rows",
     "draw_labels",
     "drawn_rows",
     "estimate_labels",
+    "gap_doubts",
     "label_errors",
+    "labelled_by_members",
     "largest_tied",
     "scaled_errors",
     "subset_rates",
@@ -73,6 +86,11 @@ LEAST_OF_LABEL = 300
 LEAST_LUCK = 0.25
 # Logarithm of a disagreement: beyond, it is not known at all.
 MOST_LOG_SD = 5.0
+# Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
+# the change spreads by the number of rows that disagree.
+ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
+# Members of a row, of which none can be left out.
+FEWEST_LEFT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +116,8 @@ class LabelEstimates:
         Whether members vote for one label each, or have raw scores.
     groups : ndarray of int, shape (n_rows,), or None
         Group of each drawn row, where rows belong together.
+    alike : LabelDraws or None
+        Of records of alike rows, of which the agreement is; None where the rows differ.
     """
 
     draws: LabelDraws
@@ -111,6 +131,12 @@ class LabelEstimates:
     has_votes: bool
     has_scores: bool
     groups: NDArray[np.integer] | None = None
+    alike: LabelDraws | None = None
+
+    @property
+    def of_agreement(self) -> LabelDraws:
+        """Return the draws that the agreement is a mean over."""
+        return self.draws if self.alike is None else self.alike
 
     @property
     def ties_to(self) -> float:
@@ -188,7 +214,7 @@ class LabelEstimates:
     def agreement(self, n_members: int) -> float:
         """Return the share of labels of so many members that are the infinite ensemble's."""
         size = previous_odd_size(float(n_members), self.ties_to)
-        return 1.0 - float(self.draws.mean(self.draws.changes(size))[0])
+        return 1.0 - float(self.of_agreement.mean(self.of_agreement.changes(size))[0])
 
     def error_law(self, random_state: int) -> ErrorDraws:
         """Return the error by size with draws of it."""
@@ -279,10 +305,71 @@ def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_
     changes = draws.changes(sizes)
     loss = draws.mean(changes)
     relative = draws.covariance(changes) / np.maximum(np.outer(loss, loss), NEGLIGIBLE**2)
-    noise = normal_draws(np.random.default_rng([random_state, 2]), relative, N_DRAWS)
+    rng = np.random.default_rng([random_state, 2])
+    noise, by_luck = normal_draws(rng, relative, N_DRAWS), draws.means_by_luck(changes, rng, N_DRAWS)
     wanted = _close_sizes(sizes)
-    loss, noise = between(sizes, loss, wanted), between(sizes, noise, wanted)
-    return ErrorDraws(wanted, loss, loss * np.exp(np.clip(noise, -MOST_LOG_SD, MOST_LOG_SD)), ties_to=ties_to)
+    loss, noise, by_luck = (between(sizes, values, wanted) for values in (loss, noise, by_luck))
+    return ErrorDraws(wanted, loss, by_luck * np.exp(np.clip(noise, -MOST_LOG_SD, MOST_LOG_SD)), ties_to=ties_to)
+
+
+def draw_alike_rows(
+    sample: Sample, cell: AnyIntArray | None, n_effective: float, *, has_scores: bool
+) -> LabelDraws | None:
+    """Return draws of records of alike rows, on which members' luck is the same; None where most rows differ.
+
+    Each record is one observation of the densities, and stands for as many independent rows as it has of the weight.
+    """
+    found = merge_alike(sample, cell)
+    if found is None:
+        return None
+    records = labelled_by_members(found.sample)
+    share = records.weight / records.weight.sum()
+    rates = subset_rates(records.block)
+    draws = draw_labels(records, np.ones(share.size), rates, has_scores=has_scores, are_records=True)
+    return draws.standing_for(share * min(n_effective, found.n_rows))
+
+
+def labelled_by_members(sample: Sample) -> Sample:
+    """Return rows with the label that a member of each, drawn at random, predicts; it no longer counts.
+
+    The row model is about rows with labels and other members' outputs.  Given a row, a member's label is drawn as
+    independently of the others' as a true label is.  Two members are too few to leave one out.
+    """
+    block = sample.block
+    if block.trials.min() <= FEWEST_LEFT:
+        return sample
+    # The rows are in an order of their content, whatever that of X.
+    keys = np.random.default_rng(0).random(block.counted.shape)
+    member, rows = np.argmax(keys * block.counted, axis=0), np.arange(sample.rows.size)
+    counted = block.counted.copy()
+    counted[member, rows] = False
+    labels = np.asarray(member_labels(block)[member, rows], dtype=np.int64)
+    return Sample(block.like(block.stored, counted, labels), sample.rows, sample.weight)
+
+
+def gap_doubts(draws: LabelDraws, block: RowBlock, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
+    """Return a doubt where too few votes leave open whether rows have close votes at all.
+
+    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
+    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Records of
+    alike rows have votes enough to show gaps.
+    """
+    are_records = bool(np.any(draws.unseen < 1.0))
+    if settings.respects != ("agreement",) or not are_votes(block) or are_records:
+        return ()
+    changes = draws.changes([n_members])
+    smooth, rough = float(draws.mean(changes)[0]), float(draws.means_if_rougher(changes)[0])
+    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / math.sqrt(max(smooth * float(draws.weight.sum()), NEGLIGIBLE))
+    if rough > smooth * 2.0**-usual or smooth <= 0.0:
+        return ()
+    votes = float(block.trials.mean())
+    sentence = (
+        "The agreement and the size by it assume that the members' votes are distributed smoothly over the rows, which "
+        f"{votes:.3g} votes a row do not confirm: fewer rows may have about as many votes for their label as for the "
+        "others. The agreement may then be higher, and the size much too large. Train four times as many members, or "
+        "use criterion='probability'."
+    )
+    return (finding("unknown-roughness", sentence, votes_per_row=votes),)
 
 
 def _close_sizes(sizes: FloatArray) -> FloatArray:
@@ -311,8 +398,9 @@ def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, ha
     anchor = _anchor(draws, partial(between, sizes, draws.mean(errors)), rates, sample, first, weight)
     factors = [all_rows / own if own > 0.0 else 1.0 for all_rows, own in ((first_of_all, first), (of_all, observed))]
     groups = None if weight.groups is None else weight.groups[sample.rows]
+    alike = draw_alike_rows(rows.sample, rows.sampled_cell, weight.n_effective, has_scores=has_scores)
     return LabelEstimates(
-        draws, sample, sizes, errors, anchor, factors[0], factors[1], observed, has_votes, has_scores, groups
+        draws, sample, sizes, errors, anchor, factors[0], factors[1], observed, has_votes, has_scores, groups, alike
     )
 
 
@@ -359,34 +447,42 @@ def curve_sizes(max_size: int, present: float) -> FloatArray:
     return np.append(np.unique(np.append(sizes, present)).astype(np.float64), np.inf)
 
 
-def draw_labels(sample: Sample, weight: FloatArray, rates: SubsetRates, *, has_scores: bool) -> LabelDraws:
+def draw_labels(
+    sample: Sample, weight: FloatArray, rates: SubsetRates, *, has_scores: bool, are_records: bool = False
+) -> LabelDraws:
     """Return draws of what infinitely many members would predict for some rows, from the row model of their outputs.
 
-    Of raw scores, they are of the margins over the strongest rival by all members and by half of them.
+    Of raw scores, they are of the margins over the strongest rival by all members and by half of them.  So they are of
+    probabilities of records of alike rows, each with a spread of its own.
     """
     block = sample.block
-    if not has_scores:
+    if not has_scores and not (are_records and not are_votes(block)):
         return draw_shares(fit_label_shares(record_labels(sample, weight)), rates)
+    moments = _own_moments if are_records else _moments
     target = np.asarray(block.target, dtype=np.int64)
     if block.n_labels == 2:
-        strongest = [_moments(block, member_margins(block, 1 - target), 1 - target)]
+        strongest = [moments(block, member_margins(block, 1 - target), 1 - target)]
         return draw_margins(strongest, None, block.trials, target, weight, block.n_labels)
     rival = strongest_rival(block.support, target)
     halves = np.empty(block.counted.shape)
     for own, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
         parts = [RowBlock(block.outputs[half], block.counted[half], target, block.n_labels) for half in (own, other)]
         halves[own] = member_margins(parts[0], strongest_rival(parts[1].support, target))
-    strongest = [_moments(block, margins, rival) for margins in (member_margins(block, rival), halves)]
+    strongest = [moments(block, margins, rival) for margins in (member_margins(block, rival), halves)]
     support = block.support.copy()
     support[np.arange(rival.size), rival] = -np.inf
     second = strongest_rival(support, target)
-    others = _moments(block, member_margins(block, second), second)
+    others = moments(block, member_margins(block, second), second)
     return draw_margins(strongest, others, block.trials, target, weight, block.n_labels)
 
 
 def _moments(block: RowBlock, margins: FloatArray, rival: NDArray[np.int64]) -> RivalMargins:
     trials, total, squares = value_sums(RowBlock(margins, block.counted, block.target, 0))
     return RivalMargins(*mean_and_sd(total, squares, trials), rival)
+
+
+def _own_moments(block: RowBlock, margins: FloatArray, rival: NDArray[np.int64]) -> RivalMargins:
+    return _moments(block, margins, rival).in_own_spreads()
 
 
 def _anchor(
@@ -451,7 +547,7 @@ def estimate_labels(
             loss="0-1 error",
         ),
         algorithmic_sd=cache(seed_sd),
-        findings=gap_doubts(tally.wrong_members, tally.trials, sample, weight, n_members, settings),
+        findings=gap_doubts(found.of_agreement, sample.block, n_members, settings),
         error_draws=found.error_law(settings.random_state),
         error_sd=(high - low) / (2.0 * float(ndtri(0.975))),
         seed_variance=luck + extrapolated,
@@ -462,8 +558,12 @@ def estimate_labels(
 def _size_by_agreement(
     found: LabelEstimates, agreement: float, n_members: int, settings: ResolvedOptions
 ) -> SizeRecommendation:
-    law = agreement_law(found.draws, found.sizes, settings.random_state, found.ties_to)
-    return agreement_size(law, n_members, settings, agreement)
+    law = agreement_law(found.of_agreement, found.sizes, settings.random_state, found.ties_to)
+    advice = agreement_size(law, n_members, settings, agreement)
+    if found.alike is None:
+        return advice
+    note = f"The size rests on the members' outputs for {counted(found.alike.weight.size, 'kind')} of rows."
+    return replace(advice, reason=f"{advice.reason} {note}")
 
 
 def _deciding_outputs(block: RowBlock) -> tuple[NDArray[Any], FloatArray, FloatArray | None]:

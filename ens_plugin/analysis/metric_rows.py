@@ -31,7 +31,8 @@ from ens_plugin.analysis.metrics import (
     of_matrix,
     squared_error,
 )
-from ens_plugin.core.agreement import (
+from ens_plugin.core.intervals import SD_INFLATION
+from ens_plugin.core.label_chances import (
     CLIPPED_LOSS,
     LabelChances,
     LowChances,
@@ -40,7 +41,6 @@ from ens_plugin.core.agreement import (
     is_low,
     none_of,
 )
-from ens_plugin.core.intervals import SD_INFLATION
 from ens_plugin.core.losses import expected_log_loss, relative_variance
 from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tally import CHUNK, RowBlock, count_members

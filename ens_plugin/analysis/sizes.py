@@ -7,7 +7,7 @@ one-sided at 95 %, is within the tolerance in every respect that was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -16,25 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
-from ens_plugin.analysis.copies import RowLikeness
-from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions, are_votes
-from ens_plugin.analysis.evidence import Evidence
-from ens_plugin.core.agreement import (
-    CellVotes,
-    gather_cells,
-    has_few_cells,
-)
-from ens_plugin.core.alike_rows import are_alike, output_cells
+from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
 from ens_plugin.core.losses import SquaredLoss, brier_loss
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray, counted
-from ens_plugin.core.votes import Mixture, as_rough_as_known, mixture_of_counts, rougher_than_known
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import RARE, Criterion, LabelBasis, SizeRecommendation, rarest_label
 
 if TYPE_CHECKING:
-    from ens_plugin.core.weights import RowWeight
+    pass
 
 __all__ = [
     "PROMISED_LEVEL",
@@ -43,16 +34,12 @@ __all__ = [
     "SizeLaw",
     "agreement_size",
     "choose_recommendation",
-    "count_distinct_rows",
-    "gap_doubts",
-    "law_of_alike_rows",
     "probability_size",
     "promised_size",
     "rare_label_notes",
     "recommend",
     "recommendation_reason",
     "recommended_size",
-    "resize_by_distinct_rows",
     "target_variance",
     "values_size",
     "with_sizes",
@@ -208,13 +195,6 @@ def _tolerance(limit: float, relative: float, material: float, settings: Resolve
     return max(relative * limit, material)
 
 
-# Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
-# the change spreads by the number of rows that disagree.
-ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
-# With fewer votes a row, either density is as likely as the other whatever the distribution.
-LEAST_VOTES = 15.0
-
-
 def agreement_size(
     law: SizeLaw, n_members: int, settings: ResolvedOptions, agreement: float | None = None
 ) -> SizeRecommendation:
@@ -231,46 +211,6 @@ def values_size(
     material = MATERIAL_VARIANCE * target_variance
     tolerance = _tolerance(loss.asymptote, RELATIVE_SQUARES, material, settings)
     return recommend(loss, Goal("error", "mean squared error", tolerance, loss.asymptote), None, n_members, settings)
-
-
-def gap_doubts(
-    wrong: FloatArray,
-    trials: FloatArray,
-    sample: Sample,
-    weight: RowWeight,
-    n_members: int,
-    settings: ResolvedOptions,
-) -> tuple[Finding, ...]:
-    """Return a doubt where too few votes leave open whether rows have close votes at all.
-
-    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
-    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Of more
-    than two labels, the votes for the true label are compared with all others.
-    """
-    votes = float(sample.block.trials.mean())
-    if settings.respects != ("agreement",) or votes < LEAST_VOTES or not are_votes(sample.block):
-        return ()
-    smooth = mixture_of_counts(wrong, trials, weight, 1.0)
-    known = as_rough_as_known(smooth)
-    rough = rougher_than_known(known) or known
-    if smooth.density is None or not _are_fewer_close(smooth, rough, n_members) or are_alike(sample):
-        return ()
-    sentence = (
-        "The agreement and the size by it assume that the members' votes are distributed smoothly over the rows, which "
-        f"{votes:.3g} votes a row do not confirm: fewer rows may have about as many votes for their label as for the "
-        "others. The agreement may then be higher, and the size much too large. Train four times as many members, or "
-        "use criterion='probability'."
-    )
-    return (finding("unknown-roughness", sentence, votes_per_row=votes),)
-
-
-def _are_fewer_close(smooth: Mixture, rough: Mixture, n_members: int) -> bool:
-    """Return whether fewer rows have close votes by a rougher density than by a smooth one, beyond what is usual."""
-    smooth_apart, rough_apart = (
-        1.0 - float(found.agreement_by_point([n_members])[0] @ found.point_weights) for found in (smooth, rough)
-    )
-    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / np.sqrt(max(smooth_apart * smooth.counts.sum(), 1e-9))
-    return bool(rough_apart <= smooth_apart * 2.0**-usual)
 
 
 def with_sizes(
@@ -386,103 +326,3 @@ def _brier_of_base_rates(sample: Sample) -> float:
 
 def _are_shares(values: NDArray[np.float64]) -> bool:
     return bool(np.all((values >= -SINGLE_ROUNDING) & (values <= 1.0 + SINGLE_ROUNDING)))
-
-
-def count_distinct_rows(evidence: Evidence, likeness: RowLikeness) -> int | None:
-    """Return the number of different rows of features among those used; None where it was not counted."""
-    used = _used(evidence)
-    if likeness.cell is not None:
-        return int(np.count_nonzero(np.bincount(likeness.cell[used])))
-    return int(np.count_nonzero(used)) if likeness.all_differ else None
-
-
-def resize_by_distinct_rows(
-    estimates: Estimates,
-    adapter: EnsembleAdapter,
-    evidence: Evidence,
-    likeness: RowLikeness,
-    settings: ResolvedOptions,
-) -> Estimates:
-    """Return the estimates with another recommended size if few rows are distinct, or told apart by members.
-
-    That size is computed from the members' votes on each distinct row, not from a distribution fitted to all rows.
-    """
-    if adapter.info.task != "classification":
-        return estimates
-    used = _used(evidence)
-    cell = None if likeness.cell is None else likeness.cell[used]
-    if cell is None or not has_few_cells(cell):
-        return _resized_by_alike_rows(estimates, adapter, evidence, settings)
-    n_distinct = int(np.count_nonzero(np.bincount(cell)))
-    weight = evidence.weight.select(used)
-    sample = evidence.sample.keep(used)
-    cells = gather_cells(sample, cell, weight.total, weight.n_effective, settings.random_state)
-    by_agreement = agreement_size(cells, adapter.n_members, settings)
-    by_probability = probability_size(adapter, sample, cell[sample.rows], by_agreement.agreement, settings)
-    note = (
-        f"The size rests on the members' outputs for {counted(n_distinct, 'different row')} of features "
-        f"among {cell.size}."
-    )
-    found_sizes = (found for found in (by_agreement, by_probability) if found is not None)
-    changed: dict[str, SizeRecommendation] = {found.criterion: _with_note(found, note) for found in found_sizes}
-    findings = estimates.findings
-    if "agreement" in settings.respects and by_agreement.interval[1] is None:
-        findings = (*findings, _doubt_about_distinct_rows(by_agreement, n_distinct))
-    return replace(_with_agreement(estimates, changed, by_agreement.agreement), findings=findings)
-
-
-def _used(evidence: Evidence) -> NDArray[np.bool_]:
-    """Return which rows have weight and a member that counts."""
-    return np.asarray((evidence.tally.trials >= 1) & (evidence.weight.total > 0))
-
-
-def _resized_by_alike_rows(
-    estimates: Estimates, adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
-) -> Estimates:
-    """Return estimates with another agreement if no member tells most rows with close votes from several others."""
-    kinds = law_of_alike_rows(evidence.sample.keep(_used(evidence)), evidence.weight.n_effective, settings)
-    if kinds is None:
-        return estimates
-    by_agreement = agreement_size(kinds, adapter.n_members, settings)
-    note = f"The size rests on the members' outputs for {counted(kinds.share.size, 'kind')} of rows."
-    changed = {"agreement": _with_note(by_agreement, note)}
-    return _with_agreement(estimates, changed, by_agreement.agreement)
-
-
-def _with_agreement(
-    estimates: Estimates, changed: Mapping[str, SizeRecommendation], agreement: float | None
-) -> Estimates:
-    """Return the estimates with other sizes by some criteria, and another agreement in all of them."""
-
-    def size_by(criterion: str) -> SizeRecommendation | None:
-        found = changed[criterion] if criterion in changed else estimates.sizes[criterion]()
-        return None if found is None else replace(found, agreement=agreement)
-
-    return replace(estimates, agreement=agreement, sizes={name: partial(size_by, name) for name in estimates.sizes})
-
-
-def law_of_alike_rows(sample: Sample, n_effective: float, settings: ResolvedOptions) -> CellVotes | None:
-    """Return the law of the agreement by kinds of rows that members do not tell apart; None where they tell rows."""
-    if not are_alike(sample):
-        return None
-    part = sample.some_rows(SLOW_ROWS)
-    kind = output_cells(part.block)
-    if kind is None:
-        return None
-    part = replace(part, rows=np.arange(kind.size))
-    return gather_cells(part, kind, part.weight, n_effective, settings.random_state)
-
-
-def _with_note(advice: SizeRecommendation, note: str) -> SizeRecommendation:
-    """Return the recommendation with how its size was estimated, which changes nothing about its use."""
-    return replace(advice, reason=f"{advice.reason} {note}".strip())
-
-
-def _doubt_about_distinct_rows(advice: SizeRecommendation, n_distinct: int) -> Finding:
-    return finding(
-        "few-distinct-rows",
-        f"The recommended size is not known: there {'is' if n_distinct == 1 else 'are'} only "
-        f"{counted(n_distinct, 'different row')} of features, and the members are so evenly split over one of them "
-        f"that any size from {advice.interval[0]} to more than {advice.max_size} may be needed. Train more members.",
-        n_distinct=n_distinct,
-    )

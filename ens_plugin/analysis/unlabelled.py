@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
@@ -22,20 +21,28 @@ from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
 from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE, granted_threads, resolve_options
 from ens_plugin.analysis.copies import HashedRows, hash_rows, row_cells
 from ens_plugin.analysis.estimates import ResolvedOptions, are_votes
-from ens_plugin.analysis.evidence import Evidence, label_count, tally_rows
-from ens_plugin.analysis.labels import DRAWN_ROWS, agreement_law, curve_sizes, draw_labels, largest_tied, subset_rates
+from ens_plugin.analysis.evidence import Evidence, tally_rows
+from ens_plugin.analysis.labels import (
+    DRAWN_ROWS,
+    agreement_law,
+    curve_sizes,
+    draw_alike_rows,
+    draw_labels,
+    gap_doubts,
+    labelled_by_members,
+    largest_tied,
+    subset_rates,
+)
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import (
     SizeLaw,
     agreement_size,
     choose_recommendation,
-    gap_doubts,
-    law_of_alike_rows,
 )
-from ens_plugin.core.agreement import gather_cells, has_few_cells
+from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import LeadTally, member_labels, tally_leads
+from ens_plugin.core.tally import LeadTally, tally_leads
 from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
 from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, counted, previous_odd_size, with_article
 from ens_plugin.errors import (
@@ -76,8 +83,6 @@ TRAINING_ROWS = (
 # Shares of training rows among the rows from which the agreement is doubted, and refused.
 DOUBTED_SHARE, REFUSED_SHARE = 0.1, 0.5
 SHOWN_ROWS = 5
-# Members of a row, of which none can be left out.
-FEWEST_LEFT = 2
 LIKE_TRAINING_ROWS = (
     "These rows may be the ones the model was trained on: every leaf of every tree holds at least as many of them as "
     "of its training rows. If they are, the agreement is far too high. Pass only rows that were not used for training."
@@ -627,41 +632,28 @@ def _probability_sd(adapter: EnsembleAdapter, sample: Sample) -> float | None:
     return float(np.sqrt(np.mean(own.var(axis=0, ddof=1) / adapter.n_members)))
 
 
-def _law_of_draws(adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions) -> SizeLaw:
-    """Return the law of the agreement by draws of the rows' outputs, as an analysis of labelled rows has it."""
-    sample = _labelled_by_members(evidence.sample.some_rows(DRAWN_ROWS))
+def _draws(adapter: EnsembleAdapter, evidence: Evidence) -> LabelDraws:
+    """Return draws of the rows' outputs, as an analysis of labelled rows has them."""
+    has_scores, n_effective = adapter.output_kind == "scores", evidence.weight.n_effective
+    alike = draw_alike_rows(evidence.sample, evidence.sampled_cell, n_effective, has_scores=has_scores)
+    if alike is not None:
+        return alike
+    sample = labelled_by_members(evidence.sample.some_rows(DRAWN_ROWS))
     # The agreement rests on the drawn rows alone, which no sum over all rows corrects.
-    weight = np.full(sample.rows.size, min(evidence.weight.n_effective / sample.rows.size, 1.0))
-    draws = draw_labels(sample, weight, subset_rates(sample.block), has_scores=adapter.output_kind == "scores")
-    ties_to = largest_tied(draws.n_labels, has_votes=are_votes(sample.block))
+    weight = np.full(sample.rows.size, min(n_effective / sample.rows.size, 1.0))
+    return draw_labels(sample, weight, subset_rates(sample.block), has_scores=has_scores)
+
+
+def _law_and_doubts(
+    adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
+) -> tuple[SizeLaw, tuple[Finding, ...]]:
+    """Return the law of the agreement by draws, and a doubt where votes leave open whether rows have close votes."""
+    draws, block = _draws(adapter, evidence), evidence.sample.block
+    ties_to = largest_tied(draws.n_labels, has_votes=are_votes(block))
     sizes = curve_sizes(settings.max_size, float(previous_odd_size(adapter.n_members, ties_to)))
-    return agreement_law(draws, sizes, settings.random_state, ties_to)
-
-
-def _labelled_by_members(sample: Sample) -> Sample:
-    """Return rows with the label that a member of each, drawn at random, predicts; it no longer counts.
-
-    The row model is about rows with labels and other members' outputs.  Given a row, a member's label is drawn as
-    independently of the others' as a true label is.  Two members are too few to leave one out.
-    """
-    block = sample.block
-    if block.trials.min() <= FEWEST_LEFT:
-        return sample
-    rows = np.arange(sample.rows.size)
-    # The rows are in an order of their content, whatever that of X.
-    member = np.random.default_rng(0).integers(block.counted.shape[0], size=rows.size)
-    counted = block.counted.copy()
-    counted[member, rows] = False
-    labels = np.asarray(member_labels(block)[member, rows], dtype=np.int64)
-    return Sample(block.like(block.stored, counted, labels), sample.rows, sample.weight)
-
-
-def _law_of_cells(evidence: Evidence, cell: NDArray[np.integer] | None, settings: ResolvedOptions) -> SizeLaw | None:
-    """Return the law of rows that are few different ones, or that members hardly tell apart; None for other rows."""
-    sample, weight = evidence.sample, evidence.weight
-    if cell is not None and has_few_cells(cell):
-        return gather_cells(sample, cell, weight.total, weight.n_effective, settings.random_state)
-    return law_of_alike_rows(sample, weight.n_effective, settings)
+    doubts = gap_doubts(draws, block, adapter.n_members, settings)
+    own = tuple(each.with_sentence(each.sentence.replace(OTHER_CRITERION, ".")) for each in doubts)
+    return agreement_law(draws, sizes, settings.random_state, ties_to), own
 
 
 def _result(
@@ -677,10 +669,11 @@ def _result(
     evidence, leads = _read(adapter, features, settings)
     n_members, n_rows = adapter.n_members, leads.n_rows
     findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
-    law = own_law or _law_of_cells(evidence, row_cells(hash_rows(features, rows)), settings)
+    law = own_law
     if law is None:
-        law = _law_of_draws(adapter, evidence, settings)
-        findings = (*findings, *_gap_doubts(adapter, evidence, leads, settings))
+        evidence = replace(evidence, cell=row_cells(hash_rows(features, rows)))
+        law, doubts = _law_and_doubts(adapter, evidence, settings)
+        findings = (*findings, *doubts)
     found = agreement_size(law, n_members, settings)
     assert found.agreement is not None
     return Agreement(
@@ -704,15 +697,3 @@ def _few_rows(n_rows: int) -> tuple[Finding, ...]:
     if n_rows >= FEWEST_ROWS:
         return ()
     return (finding("few-rows", f"Only {n_rows} rows: every estimate is imprecise. Pass more rows.", n_rows=n_rows),)
-
-
-def _gap_doubts(
-    adapter: EnsembleAdapter, evidence: Evidence, leads: LeadTally, settings: ResolvedOptions
-) -> tuple[Finding, ...]:
-    """Return a doubt where votes on two labels leave open whether rows have close votes; else none."""
-    if label_count(adapter) > 2 or adapter.output_kind == "scores":
-        return ()
-    # Of votes, those for the second label.
-    second = leads.trials * (1.0 + np.where(leads.label == 1, leads.mean, -leads.mean)) / 2.0
-    found = gap_doubts(np.rint(second), leads.trials, evidence.sample, evidence.weight, adapter.n_members, settings)
-    return tuple(each.with_sentence(each.sentence.replace(OTHER_CRITERION, ".")) for each in found)

@@ -16,8 +16,10 @@ from ens_plugin.core.validation import STANDARD_ERRORS, AnyIntArray, BoolArray, 
 __all__ = [
     "FEWEST_COPIED",
     "MateLosses",
+    "Records",
     "are_alike",
     "are_equally_frequent",
+    "are_few",
     "are_own_labels",
     "are_own_values",
     "column_halves",
@@ -29,6 +31,7 @@ __all__ = [
     "leads",
     "mate_losses",
     "mates_before_gap",
+    "merge_alike",
     "nearest_in_columns",
     "nearest_rows",
     "nearness",
@@ -455,54 +458,90 @@ def are_equally_frequent(column: FloatArray) -> bool:
 LOOKED_AT, CLOSE_ROWS = 2_000, 256
 # Rows whose leading label is right at infinity with less than this certainty have close votes.
 CLOSE = 0.02
-# Two votes on rows with close votes are the same by chance half of the time, and a row is compared with many.
-SHARED_BY_PAIR, FEWEST_ALIKE = 8, 4
-# Once it is known that rows are alike.
-SHARED_WITH_CELL = 5
-MOST_OUTPUT_CELLS = 1_000
+# Two votes on rows with close votes are the same by chance half of the time.
+FEWEST_SHARED, FEWEST_ALIKE = 8, 4
+
+
+class Records(NamedTuple):
+    """Kinds of alike rows, each merged into one record.
+
+    Attributes
+    ----------
+    sample : Sample
+        One entry for each kind, with the outputs of all members that count for any of its rows, the label that these
+        predict, and the summed weight.
+    n_rows : int
+        That were merged.
+    """
+
+    sample: Sample
+    n_rows: int
+
+
+def merge_alike(sample: Sample, cell: AnyIntArray | None) -> Records | None:
+    """Return the kinds of alike rows, where most rows that decide are among four alike ones or more; else None.
+
+    Rows with equal numbers in `cell`, known to be equal, are alike where these are few.  Else those of at most 2000
+    rows are alike that no member tells apart, if most with close votes are among four.
+    """
+    if cell is not None and are_few(cell):
+        return _merged(sample, cell)
+    part = sample.some_rows(LOOKED_AT)
+    return _merged(part, output_cells(part.block)) if are_alike(part) else None
+
+
+def are_few(cell: AnyIntArray) -> bool:
+    """Return whether rows have few different numbers: on average, four rows or more have one in common."""
+    return bool(cell.size >= FEWEST_ALIKE * np.unique(cell).size)
+
+
+def _merged(sample: Sample, cell: AnyIntArray) -> Records:
+    block, (known, place) = sample.block, np.unique(cell, return_inverse=True)
+    stored = np.zeros((block.stored.shape[0], known.size, *block.stored.shape[2:]), dtype=block.stored.dtype)
+    counted = np.zeros((block.counted.shape[0], known.size), dtype=np.bool_)
+    for member, counts in enumerate(block.counted):
+        # All rows of a kind have the same output.
+        stored[member, place[counts]] = block.stored[member, counts]
+        counted[member, place[counts]] = True
+    records = block.like(stored, counted, np.zeros(known.size, dtype=np.int64))
+    records = block.like(stored, counted, np.argmax(records.support, axis=1))
+    weight = np.bincount(place, sample.weight, known.size).astype(np.float64)
+    # Kinds are numbered as their rows came.
+    return Records(Sample(records, np.arange(known.size), weight).sort_by_content(), cell.size)
 
 
 def are_alike(sample: Sample) -> bool:
     """Return whether most rows with close votes are among four rows or more that no member tells apart."""
-    rows = sample.random_rows(LOOKED_AT)
-    doubt = _chance_of_rival(sample, rows) * (sample.weight[rows] > 0)
+    doubt = _chance_of_rival(sample, np.arange(sample.rows.size)) * (sample.weight > 0)
     close = np.flatnonzero(doubt >= CLOSE)
-    close = close[np.random.default_rng(0).permutation(close.size)[:CLOSE_ROWS]]
+    close = np.sort(close[np.random.default_rng(0).permutation(close.size)[:CLOSE_ROWS]])
     if close.size < FEWEST_ALIKE:
         return False
-    first, second = _pairs_without_difference(sample.select(rows[np.sort(close)]).block)
-    n_alike = 1 + np.bincount(np.concatenate([first, second]), minlength=close.size)
-    doubt = doubt[np.sort(close)]
-    return bool(2.0 * doubt[n_alike >= FEWEST_ALIKE].sum() > doubt.sum())
+    cell, doubt = output_cells(sample.select(close).block), doubt[close]
+    return bool(2.0 * doubt[np.bincount(cell)[cell] >= FEWEST_ALIKE].sum() > doubt.sum())
 
 
-def output_cells(block: RowBlock) -> IntArray | None:
+def output_cells(block: RowBlock) -> IntArray:
     """Return a number for each row, from 0 without gaps, equal for rows to which all members give the same output.
 
-    Only members that count for two rows are compared.  A row joins the cell that shares most members with it.  None
-    where there are more than a thousand cells.
+    Only members that count for two rows are compared, eight or more.  A row joins the cell that shares most members
+    with it.
     """
     n_members, n_rows = block.counted.shape
     outputs = block.stored.reshape(n_members, n_rows, -1)
-    cell = np.empty(n_rows, dtype=np.int64)
-    held = np.empty((0, *outputs[:, 0].shape), dtype=outputs.dtype)
-    known = np.empty((0, n_members), dtype=bool)
+    cell, n_cells = np.empty(n_rows, dtype=np.int64), 0
+    held, known = np.zeros((n_rows, n_members, outputs.shape[2]), outputs.dtype), np.zeros((n_rows, n_members), bool)
     for row in range(n_rows):
         own, counts = outputs[:, row], block.counted[:, row]
-        shared = known & counts
+        shared = known[:n_cells] & counts
         n_shared = np.count_nonzero(shared, axis=1)
-        fits = n_shared >= min(SHARED_WITH_CELL, np.count_nonzero(counts))
-        place = np.flatnonzero(fits)
+        place = np.flatnonzero(n_shared >= FEWEST_SHARED)
         differs = ((held[place] != own).any(axis=2) & shared[place]).any(axis=1)
         place = place[~differs]
-        if place.size == 0:
-            if len(held) == MOST_OUTPUT_CELLS:
-                return None
-            cell[row] = len(held)
-            held, known = np.concatenate([held, own[None]]), np.concatenate([known, counts[None]])
-            continue
-        cell[row] = joined = place[np.argmax(n_shared[place])]
-        held[joined] = np.where(known[joined][:, None], held[joined], own)
+        joined = place[np.argmax(n_shared[place])] if place.size else n_cells
+        n_cells = max(n_cells, joined + 1)
+        cell[row] = joined
+        held[joined, counts] = own[counts]
         known[joined] |= counts
     return cell
 
@@ -540,36 +579,6 @@ def _sum_of_squares(margins: NDArray[Any]) -> FloatArray:
         # Of votes: -1, 0 and 1.
         return count_members(margins != 0)
     return np.asarray(np.square(margins, dtype=np.float64).sum(axis=0))
-
-
-def _pairs_without_difference(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the pairs of rows, as two arrays, that share eight members or more, none of which tells them apart."""
-    return _pairs_of_votes(block) if block.is_vote and block.n_labels == 2 else _pairs_of_outputs(block)
-
-
-def _pairs_of_votes(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return these pairs from products of matrices, which count members exactly; for votes on two labels."""
-    counted = block.counted.astype(np.float32)
-    seconds = counted * (block.outputs == 1)
-    differing = seconds.T @ (counted - seconds)
-    are_equal = (counted.T @ counted >= SHARED_BY_PAIR) & (differing + differing.T == 0.0)
-    first, second = np.nonzero(np.triu(are_equal, 1))
-    return first, second
-
-
-def _pairs_of_outputs(block: RowBlock) -> tuple[NDArray[Any], NDArray[Any]]:
-    first, second = np.triu_indices(block.target.size, 1)
-    n_shared = np.zeros(first.size, dtype=np.int64)
-    outputs = block.stored.reshape(*block.counted.shape, -1)
-    for own, counts in zip(outputs, block.counted, strict=True):
-        shared = counts[first] & counts[second]
-        n_shared += shared
-        stays = ~shared
-        here = np.flatnonzero(shared)
-        stays[here] = (own[first[here]] == own[second[here]]).all(axis=1)
-        first, second, n_shared = first[stays], second[stays], n_shared[stays]
-    enough = n_shared >= SHARED_BY_PAIR
-    return first[enough], second[enough]
 
 
 JUDGED_ROWS = 5_000

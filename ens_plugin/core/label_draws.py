@@ -17,11 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from ens_plugin.core.row_model import (
+    ROUGHNESS_SCALE,
     Density,
     RowGroups,
     design,
     fit_density_near,
     fit_tilt,
+    refit_density,
     tilted,
 )
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_sizes
@@ -53,12 +55,14 @@ Draws: TypeAlias = NDArray[np.float32]
 # infinite ensemble to 0.1 points.
 NEAR_SD = 0.6
 # Rows times draws, which bounds time and memory.
-N_DRAWN, FEWEST_DRAWS, MOST_DRAWS = 12_000, 2, 32
+N_DRAWN, FEWEST_DRAWS = 12_000, 2
 # The draws are a numerical integration: their seed is fixed, so that no random_state changes an estimate.
 SEED_OF_DRAWS = 20_130_703
 GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 TINY, LEAST_CHANCE = 1e-300, np.float32(1e-30)
 LEAST_DISTANCE, LARGEST_DISTANCE = np.float32(-8.0), np.float32(40.0)
+# How many times as rough a density may be where the rows do not tell.
+TIMES_AS_ROUGH = 4.0
 # Of a variance that a victory leaves.
 LEAST_LEFT = np.float32(1e-3)
 SQRT_TWO_PI = np.float32(np.sqrt(2.0 * np.pi))
@@ -177,6 +181,9 @@ class LabelDraws:
     missed : float or None
         By how much the error of the largest subsets of the members differs from that of as many drawn votes, where
         these tell it better than :meth:`errors`, which takes the strongest rivals and normal margins only.
+    unseen : ndarray, shape (n_rows,), or float
+        Part of each row that other samples of rows replace by rows unlike it: 1, and 1/n of a record that stands for n
+        alike rows.
     """
 
     target: IntArray
@@ -189,11 +196,16 @@ class LabelDraws:
     n_labels: int
     limit_sd: float = 0.0
     missed: float | None = None
+    unseen: FloatArray | float = 1.0
 
     @cached_property
     def share(self) -> FloatArray:
         """Return the share of the weight that each row has, shape (n_rows,); sums to 1."""
         return np.asarray(self.weight / self.weight.sum())
+
+    def standing_for(self, n_rows: FloatArray) -> LabelDraws:
+        """Return the draws of records, each of which stands for so many independent rows that are alike."""
+        return replace(self, weight=n_rows, unseen=1.0 / np.maximum(n_rows, 1.0))
 
     def take(self, rows: AnyIntArray) -> LabelDraws:
         """Return the draws of some of the rows, in ascending order."""
@@ -205,7 +217,11 @@ class LabelDraws:
             outputs=self.outputs.take(rows),
             kind=self.kind[rows],
             cells=self.cells[rows],
+            unseen=self._unseen_of(rows),
         )
+
+    def _unseen_of(self, rows: AnyIntArray) -> FloatArray | float:
+        return self.unseen if isinstance(self.unseen, float) else self.unseen[rows]
 
     def errors(self, sizes: ArrayLike) -> Draws:
         """Return the chance of a wrong label, shape (n_sizes, n_rows, n_draws)."""
@@ -267,6 +283,29 @@ class LabelDraws:
         """Return the mean of quantities given by row and draw, shape (n_quantities,)."""
         return np.asarray(values.mean(axis=2, dtype=np.float64) @ self.share)
 
+    def means_by_luck(self, values: Draws, rng: np.random.Generator, n_draws: int) -> FloatArray:
+        """Return the means for draws of what the members happen to predict for records, shape (n_draws, n_quantities).
+
+        The luck of a row of its own is part of how rows differ; that of a record is common to all of its rows.
+        """
+        means = np.tile(self.mean(values), (n_draws, 1))
+        scale = self.share * np.sqrt(1.0 - self.unseen)
+        records = np.flatnonzero(scale)
+        apart = values[:, records] * scale[records, None]
+        apart -= apart.mean(axis=2, keepdims=True)
+        for mean, place in zip(means, rng.integers(values.shape[2], size=(n_draws, records.size)), strict=True):
+            mean += apart[:, np.arange(records.size), place].sum(axis=1)
+        return np.maximum(means, 0.0)
+
+    def means_if_rougher(self, values: Draws) -> FloatArray:
+        """Return the means where the density of all rows is four times as rough, unless it is known to be rougher."""
+        smooth = self.densities.overall
+        if smooth.roughness > ROUGHNESS_SCALE:
+            return self.mean(values)
+        rough = refit_density(smooth, TIMES_AS_ROUGH * ROUGHNESS_SCALE)
+        chance = (rough.weights / np.maximum(smooth.weights, TINY))[self.cells] * self.share[:, None]
+        return np.asarray((values * chance).sum(axis=(1, 2)) / chance.sum())
+
     def covariance(self, values: Draws) -> FloatArray:
         """Return the covariance, over samples of the rows, of the means of what is smooth in the outputs.
 
@@ -274,8 +313,8 @@ class LabelDraws:
         (n_quantities, n_rows, n_draws).
         """
         by_row = values.mean(axis=2, dtype=np.float64)
-        apart = (by_row - (by_row @ self.share)[:, None]) * np.sqrt(self.row_factor) * self.share
-        return np.asarray(apart @ apart.T + self._of_densities(values, are_rows_given=False))
+        apart = (by_row - (by_row @ self.share)[:, None]) * np.sqrt(self.row_factor * self.unseen) * self.share
+        return np.asarray(apart @ apart.T + self._of_densities(values, self.unseen))
 
     def sd(self, values: Draws) -> FloatArray:
         """Return the standard deviation, over samples of the rows, of the means of chances of labels.
@@ -289,48 +328,46 @@ class LabelDraws:
 
     def density_variance(self, values: Draws) -> FloatArray:
         """Return the variance of mean values that is due to other densities (Laplace) given the rows."""
-        return np.asarray(np.diag(self._of_densities(values, are_rows_given=True)))
+        return np.asarray(np.diag(self._of_densities(values, 0.0)))
 
     @property
     def row_factor(self) -> float:
         """Return how many times the variance of a mean over the drawn rows is that over all independent rows."""
-        return 1.0 / (float(self.share @ self.share) * float(self.weight.sum()))
+        return 1.0 / (float(self.unseen * self.share @ self.share) * float(self.weight.sum()))
 
     @cached_property
     def _columns(self) -> FloatArray:
         """Return the columns of the log-density at each draw, shape (n_rows, n_draws, n_columns)."""
         return design()[self.cells]
 
-    def _of_densities(self, values: Draws, *, are_rows_given: bool) -> FloatArray:
+    def _of_densities(self, values: Draws, unseen: FloatArray | float) -> FloatArray:
         """Return the covariance of mean values that is due to the densities, shape (n_quantities, n_quantities)."""
         kinds = np.unique(self.kind).tolist()
-        return self.densities.covariance(
-            {kind: self.density_gradient(values, kind, are_rows_given=are_rows_given) for kind in kinds}
-        )
+        return self.densities.covariance({kind: self.density_gradient(values, kind, unseen) for kind in kinds})
 
     def label_variances(self, values: Draws) -> FloatArray:
         """Return the variance of each label's part of one mean value that is due to its densities, (n_labels,)."""
         found = np.zeros(self.n_labels)
         for label in np.unique(self.target).tolist():
             kinds = np.unique(self.kind[self.target == label]).tolist()
-            gradients = {kind: self.density_gradient(values, kind, are_rows_given=False) for kind in kinds}
+            gradients = {kind: self.density_gradient(values, kind, self.unseen) for kind in kinds}
             found[label] = max(float(self.densities.covariance(gradients)[0, 0]), 0.0)
         return found
 
-    def density_gradient(self, values: Draws, kind: int, *, are_rows_given: bool) -> FloatArray:
+    def density_gradient(self, values: Draws, kind: int, unseen: FloatArray | float) -> FloatArray:
         """Return the derivatives of mean values in the coefficients of a kind's density, (n_quantities, n_columns).
 
-        It changes the outputs of these rows given what was observed of them, or those of all rows of the kind.
+        It changes the outputs of these rows given what was observed of them, and of an unseen part of each those of all
+        rows of the kind.
         """
         rows, n_draws = np.flatnonzero(self.kind == kind), values.shape[2]
         own, columns, share = values[:, rows], self._columns[rows], self.share[rows]
         flat = (own * (share / n_draws)[:, None]).reshape(values.shape[0], rows.size * n_draws)
         product = flat @ columns.reshape(rows.size * n_draws, columns.shape[2])
         by_row, row_columns = own.mean(axis=2, dtype=np.float64) * share, columns.mean(axis=1)
-        if are_rows_given:
-            return np.asarray(product - by_row @ row_columns)
         mean_column = share @ row_columns / max(float(share.sum()), TINY)
-        return np.asarray(product - by_row.sum(axis=1)[:, None] * mean_column)
+        new = by_row * np.broadcast_to(unseen, self.share.shape)[rows]
+        return np.asarray(product - (by_row - new) @ row_columns - new.sum(axis=1)[:, None] * mean_column)
 
 
 class LabelledRows(NamedTuple):
@@ -422,7 +459,7 @@ def value_order(*columns: NDArray[Any]) -> NDArray[np.intp]:
 
 def draws_of(n_rows: int) -> int:
     """Return the number of draws of each row, which bounds time and memory."""
-    return int(np.clip(N_DRAWN // max(n_rows, 1), FEWEST_DRAWS, MOST_DRAWS))
+    return max(N_DRAWN // max(n_rows, 1), FEWEST_DRAWS)
 
 
 def spread_levels(rng: np.random.Generator, n_rows: int, n_draws: int) -> FloatArray:

@@ -59,6 +59,8 @@ COUNTS_PER_OCTAVE = 8
 # Likelihoods beyond so many standard errors, 3e-43 of the largest, are taken as 0 where few others are left.
 FARTHEST_LIKELY, MOST_KEPT = 14.0, 0.5
 MOST_BLOCKS, LEAST_BLOCK = 16, 32
+# Of a row's own spreads, a margin beyond which nothing changes.
+FARTHEST_OWN = 5.0
 # Of an ensemble that stands for infinitely many members: at infinity, a margin of 0 must stay 0 and not become NaN.
 LARGEST_SIZE = 1e20
 
@@ -204,6 +206,15 @@ class RivalMargins(NamedTuple):
     def take(self, rows: AnyIntArray) -> RivalMargins:
         """Return the margins of some of the rows."""
         return RivalMargins(self.mean[rows], self.sd[rows], self.rival[rows])
+
+    def in_own_spreads(self) -> RivalMargins:
+        """Return the margins in units of each row's own spread, which thus need not be that of rows of like margins.
+
+        Where it is known well, it is better than theirs.  One member hardly ever crosses the largest of these margins.
+        """
+        is_known = self.sd > ROUNDING
+        mean = np.where(is_known, self.mean / np.where(is_known, self.sd, 1.0), FARTHEST_OWN)
+        return RivalMargins(np.clip(mean, -FARTHEST_OWN, FARTHEST_OWN), np.ones(mean.size), self.rival)
 
 
 def draw_margins(

@@ -13,15 +13,12 @@ from scipy.special import betainc
 
 from ens_plugin.core.row_model import (
     GRID,
-    ROUGHNESS_SCALE,
     Density,
     Likelihood,
     RowGroups,
     binomial_likelihood,
     fit_density,
     mean_posterior,
-    refit_density,
-    rougher_density,
 )
 from ens_plugin.core.validation import (
     PART_ROWS,
@@ -45,13 +42,10 @@ __all__ = [
     "LOWER_HALF",
     "MOST_CACHED",
     "Mixture",
-    "as_rough_as_known",
     "fit_mixture",
     "group_counts",
     "majority_curve",
     "majority_error",
-    "mixture_of_counts",
-    "rougher_than_known",
     "share_angle",
     "soft_majority_error",
     "subset_majority_error",
@@ -117,21 +111,6 @@ def grid_soft_error(votes: tuple[float, ...]) -> FloatArray:
     return _mirrored(soft_majority_error(LOWER_HALF, votes))
 
 
-@lru_cache(maxsize=4)
-def grid_agreement(votes: tuple[float, ...]) -> FloatArray:
-    """Return the chance of the infinite ensemble's label on the density's grid, shape (n_sizes, 400), read-only."""
-    agreement = agreement_on_grid(np.array(votes))
-    agreement.flags.writeable = False
-    return agreement
-
-
-def agreement_on_grid(votes: FloatArray) -> FloatArray:
-    """Return what :func:`grid_agreement` does, without keeping it."""
-    is_odd = bool(np.all(votes[np.isfinite(votes)] % 2.0 == 1.0))
-    right = 1.0 - (_lower_errors(votes) if is_odd else soft_majority_error(LOWER_HALF, votes))
-    return np.hstack([right, right[:, ::-1]])
-
-
 def _mirrored(lower: FloatArray) -> FloatArray:
     """Return errors on the whole grid from those on its lower half, read-only."""
     error = np.hstack([lower, 1.0 - lower[:, ::-1]])
@@ -140,10 +119,7 @@ def _mirrored(lower: FloatArray) -> FloatArray:
 
 
 def _lower_errors(odd_sizes: FloatArray) -> FloatArray:
-    """Return the error on the lower half of the grid, shape (n_sizes, 200), of odd sizes and infinity.
-
-    One analysis wants the error of many sizes and, of the same sizes, the agreement.
-    """
+    """Return the error on the lower half of the grid, shape (n_sizes, 200), of odd sizes and infinity."""
     result = np.empty((odd_sizes.size, LOWER_HALF.size))
     stepped = odd_sizes <= LARGEST_STEPPED
     result[stepped] = _lower_steps()[odd_sizes[stepped].astype(np.int64) // 2]
@@ -286,21 +262,6 @@ class Mixture:
         votes = b * self.votes_per_member
         return grid_soft_error(tuple(votes)) if is_cached else soft_majority_error(self.support, votes)
 
-    def agreement_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Return the probability of the infinite ensemble's label at each point, shape (n_sizes, n_points).
-
-        2013 eq. 9: the majority of B is on the side of max(p, 1 - p); ties of hard votes count half.
-        """
-        if np.isinf(self.votes_per_member):
-            return np.ones((as_sizes(sizes).size, self.support.size))
-        b = as_sizes(sizes)
-        votes = 2.0 * np.ceil(b / 2.0) - 1.0 if self.votes_per_member == 1.0 else b * self.votes_per_member
-        if self.support is GRID and b.size <= MOST_CACHED:
-            # A search for a size passes one size at a time, each another one.
-            return grid_agreement(tuple(votes)) if b.size > 1 else agreement_on_grid(votes)
-        minority = np.minimum(self.support, 1.0 - self.support)
-        return 1.0 - soft_majority_error(minority, votes)
-
     def error(self, sizes: ArrayLike) -> FloatArray:
         """Return the expected error of an ensemble of each size, shape (n_sizes,); infinity is allowed."""
         return np.asarray(self.error_by_point(sizes) @ self.weights)
@@ -323,8 +284,24 @@ def fit_mixture(
     """
     k, n = as_counts(wrong, trials)
     entry_weight = as_row_weight(weight, k.size)
-    warn_of_few_rows(float(entry_weight.effective().sum()))
-    return mixture_of_counts(k, n, entry_weight, votes_per_member)
+    row_weight, votes = entry_weight.effective(), votes_per_member
+    warn_of_few_rows(float(row_weight.sum()))
+    if not k.any() or np.array_equal(k, n):
+        return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes)
+    k_group, n_group, counts, group = group_counts(k, n, row_weight, entry_weight.rows, votes)
+    likelihood = binomial_likelihood(k_group, n_group)
+    start = _moment_beta(k_group, n_group, counts)
+    density = fit_density(
+        RowGroups(likelihood, counts),
+        beta_mean=(-0.5, 0.5),
+        beta_start=start,
+        coarse=_nearly_equal(k_group, n_group, counts),
+    )
+    mixture = Mixture(GRID, density.weights, votes, density, likelihood, counts, group)
+    # Rounding must not decide at exactly MANY_VOTES.
+    if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
+        return mixture
+    return replace(mixture, weights=mean_posterior(mixture, density.weights))
 
 
 def warn_of_few_rows(n_rows: float) -> None:
@@ -336,28 +313,6 @@ def warn_of_few_rows(n_rows: float) -> None:
             f"votes from; below {FEW_ROWS} every figure is rough. Pass more rows.",
             WeakEstimateWarning,
         )
-
-
-def mixture_of_counts(k: FloatArray, n: FloatArray, entry_weight: RowWeight, votes_per_member: float) -> Mixture:
-    """Fit the same distribution as :func:`fit_mixture`, from checked arguments and without a warning for few rows."""
-    row_weight = entry_weight.effective()
-    if not k.any() or np.array_equal(k, n):
-        return _point_mass(0.0 if not k.any() else 1.0, row_weight, votes_per_member)
-    votes = votes_per_member
-    k_group, n_group, counts, group = group_counts(k, n, row_weight, entry_weight.rows, votes)
-    likelihood = binomial_likelihood(k_group, n_group)
-    start = _moment_beta(k_group, n_group, counts)
-    density = fit_density(
-        RowGroups(likelihood, counts),
-        beta_mean=(-0.5, 0.5),
-        beta_start=start,
-        coarse=_nearly_equal(k_group, n_group, counts),
-    )
-    mixture = Mixture(GRID, density.weights, votes_per_member, density, likelihood, counts, group)
-    # Rounding must not decide at exactly MANY_VOTES.
-    if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
-        return mixture
-    return replace(mixture, weights=mean_posterior(mixture, density.weights))
 
 
 def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> Mixture:
@@ -466,35 +421,3 @@ def _moment_beta(k: FloatArray, n: FloatArray, counts: FloatArray) -> tuple[floa
     spread = (observed / (mean * (1 - mean)) - noise) / max(1.0 - noise, 1e-9)
     concentration = 1.0 / float(np.clip(spread, 1e-2, 0.95)) - 1.0
     return mean * concentration - 1.0, (1.0 - mean) * concentration - 1.0
-
-
-TIMES_AS_ROUGH = 4.0
-
-
-def as_rough_as_known(mixture: Mixture) -> Mixture:
-    """Return the mixture with a rougher density, where the votes of the rows show that it is rougher.
-
-    It takes the rows' votes as independent.  Where rows share the votes of the same members, they seem to show more.
-    """
-    if mixture.density is None:
-        return mixture
-    density = rougher_density(mixture.density)
-    return mixture if density is mixture.density else _with_density(mixture, density)
-
-
-def rougher_than_known(mixture: Mixture) -> Mixture | None:
-    """Return the mixture with a density four times as rough, of which the rows need not know; None where they do.
-
-    There is none for a point mass.
-    """
-    density = mixture.density
-    if density is None or density.roughness > ROUGHNESS_SCALE:
-        return None
-    return _with_density(mixture, refit_density(density, TIMES_AS_ROUGH * ROUGHNESS_SCALE))
-
-
-def _with_density(mixture: Mixture, density: Density) -> Mixture:
-    assert mixture.density is not None
-    is_sharpened = mixture.weights is not mixture.density.weights
-    weights = mean_posterior(mixture, density.weights) if is_sharpened else density.weights
-    return replace(mixture, density=density, weights=weights)

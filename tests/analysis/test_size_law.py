@@ -11,7 +11,6 @@ import pytest
 from ens_plugin.analysis.labels import agreement_law, curve_sizes
 from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, MetricLaw, Resampled
 from ens_plugin.analysis.sizes import NoLimit, SizeLaw
-from ens_plugin.core.agreement import CellVotes
 from ens_plugin.core.error_curve import extrapolate
 from ens_plugin.core.intervals import ErrorDraws, interval_of_draws
 from ens_plugin.core.label_shares import LabelRecord
@@ -30,9 +29,10 @@ def of_agreement() -> SizeLaw:
     return agreement_law(drawn(record), curve_sizes(MAX_SIZE, 40), 0)
 
 
-def of_cells() -> SizeLaw:
-    ones = np.ones(3)
-    return CellVotes(np.array([0.2, 0.6, 0.9]), 0.9 * ones, 60 * ones, ones / 3, 100 * ones, votes=True)
+def of_records() -> SizeLaw:
+    wrong = np.array([24.0, 12.0, 3.0])
+    record = LabelRecord(np.column_stack([60.0 - wrong, wrong]), np.full(3, 60.0), np.zeros(3, dtype=int), np.ones(3))
+    return agreement_law(drawn(record).standing_for(np.full(3, 100.0)), curve_sizes(MAX_SIZE, 60), 0)
 
 
 def of_error() -> SizeLaw:
@@ -69,7 +69,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case("agreement", of_agreement, 0.01),
-    Case("cells", of_cells, 0.02),
+    Case("records", of_records, 0.02),
     Case("error", of_error, 0.005),
     Case("squares", of_squares, 0.05),
     Case("ranking", of_ranking, 0.01),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ens_plugin.core.alike_rows import are_alike, output_cells
+from ens_plugin.core.alike_rows import are_alike, are_few, merge_alike, output_cells
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock
 
@@ -33,7 +33,6 @@ def test_cells_are_the_kinds_of_rows(share: float) -> None:
     sample = sample_of(votes_by_kind(kind, 200, 1), 2, share=share)
     assert are_alike(sample)
     cell = output_cells(sample.block)
-    assert cell is not None
     assert np.unique(np.column_stack([cell, kind]), axis=0).shape == (9, 2)
     assert np.array_equal(np.unique(cell), np.arange(9))
 
@@ -44,7 +43,6 @@ def test_cells_of_probabilities_are_the_kinds_of_rows() -> None:
     sample = sample_of(outputs, 3)
     assert are_alike(sample)
     cell = output_cells(sample.block)
-    assert cell is not None
     assert np.unique(np.column_stack([cell, kind]), axis=0).shape == (5, 2)
 
 
@@ -90,6 +88,42 @@ def test_rows_without_weight_do_not_count() -> None:
     assert not are_alike(replace(sample, weight=(kind < 100).astype(np.float64)))
 
 
-def test_cells_are_given_up_where_there_are_too_many() -> None:
-    outputs = np.random.default_rng(8).integers(0, 2, (80, 1200))
-    assert output_cells(sample_of(outputs, 2, share=1.0).block) is None
+def test_every_member_counts_once_in_a_record() -> None:
+    """With the outputs of all members that leave out any of its rows, and the weights of all."""
+    kind = np.random.default_rng(0).integers(0, 3, 120)
+    votes, weight = votes_by_kind(kind, 60, 1), np.where(kind == 1, 3.0, 1.0)
+    found = merge_alike(replace(sample_of(votes, 2), weight=weight), kind)
+    assert found is not None
+    assert found.n_rows == 120
+    records = found.sample
+    np.testing.assert_array_equal(records.block.trials, [60, 60, 60])
+    second = np.array([votes[:, kind == each][:, 0].sum() for each in range(3)])
+    total = np.bincount(kind, weight)
+    expected = sorted(zip(second, total, strict=True))
+    assert sorted(zip(records.block.support[:, 1], records.weight, strict=True)) == expected
+    np.testing.assert_array_equal(records.block.target, np.argmax(records.block.support, axis=1))
+
+
+def test_records_do_not_depend_on_the_numbers_of_the_kinds() -> None:
+    kind = np.random.default_rng(0).integers(0, 5, 100)
+    sample = sample_of(votes_by_kind(kind, 60, 1), 2)
+    one, other = merge_alike(sample, kind), merge_alike(sample, 7 - kind)
+    assert one is not None
+    assert other is not None
+    np.testing.assert_array_equal(one.sample.block.outputs, other.sample.block.outputs)
+    np.testing.assert_array_equal(one.sample.weight, other.sample.weight)
+
+
+def test_rows_that_are_known_to_be_equal_are_merged_from_four_each_on() -> None:
+    assert are_few(np.arange(400) % 100)
+    assert not are_few(np.arange(400) % 101)
+    own = sample_of(votes_by_kind(np.arange(400), 60, 4), 2)
+    assert merge_alike(own, None) is None
+    assert merge_alike(own, np.arange(400) % 101) is None
+
+
+def test_rows_that_no_member_tells_apart_are_merged() -> None:
+    kind = np.random.default_rng(0).integers(0, 9, 300)
+    found = merge_alike(sample_of(votes_by_kind(kind, 200, 1), 2), None)
+    assert found is not None
+    assert sorted(found.sample.weight) == sorted(np.bincount(kind))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import eval_legendre, expit, logit
 
-from ens_plugin.core.agreement import PRECISION, chances_of_labels
+from ens_plugin.core.label_chances import PRECISION, chances_of_labels
 
 
 def test_a_chance_that_is_no_logistic_line_is_found() -> None:

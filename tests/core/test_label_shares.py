@@ -223,8 +223,8 @@ def test_the_confusion_matrix_is_that_of_the_shares() -> None:
         assert 1.0 - np.trace(found) == pytest.approx(error_of(draws, size), abs=1e-6)
 
 
-@pytest.mark.parametrize("are_rows_given", [False, True])
-def test_gradients_are_the_derivatives_of_the_mean_over_posteriors(are_rows_given: bool) -> None:
+@pytest.mark.parametrize("unseen", [0.0, 0.25, 1.0])
+def test_gradients_are_the_derivatives_of_the_mean_over_posteriors(unseen: float) -> None:
     """With two labels, against the posterior of w on the whole grid under densities a little to both sides."""
     rng = np.random.default_rng(0)
     target, wrong = rng.integers(0, 2, 400), rng.beta(1.0, 2.5, 400)
@@ -239,12 +239,11 @@ def test_gradients_are_the_derivatives_of_the_mean_over_posteriors(are_rows_give
 
     def mean(coefficients: FloatArray) -> float:
         weights = cell_weights(coefficients)
-        if not are_rows_given:
-            return float(rows.mean() * (weights @ smooth))
         joint = likelihood[rows] * weights
-        return float((joint @ smooth / joint.sum(axis=1)).sum() / target.size)
+        given = float((joint @ smooth / joint.sum(axis=1)).sum() / target.size)
+        return unseen * float(rows.mean() * (weights @ smooth)) + (1.0 - unseen) * given
 
-    found = draws.density_gradient(values, 1, are_rows_given=are_rows_given)[0]
+    found = draws.density_gradient(values, 1, unseen)[0]
     exact = np.array(
         [
             (mean(density.coefficients + step) - mean(density.coefficients - step)) / 2e-4

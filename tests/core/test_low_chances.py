@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom, binom
 
-from ens_plugin.core.agreement import CLIPPED_LOSS, LowChances, fit_low_chances, is_low
+from ens_plugin.core.label_chances import CLIPPED_LOSS, LowChances, fit_low_chances, is_low
 from tests.forests import Array
 
 

@@ -89,7 +89,6 @@ def test_members_that_never_differ_are_a_point_mass(wrong: int, error: float) ->
     fit = fit_mixture(wrong * trials, trials)
     np.testing.assert_array_equal(fit.support, [error])
     np.testing.assert_array_equal(fit.error(SIZES), np.full(SIZES.size, error))
-    np.testing.assert_array_equal(fit.agreement_by_point(SIZES) @ fit.point_weights, np.ones(SIZES.size))
     np.testing.assert_array_equal(row_means(fit, fit.error_by_point([7]))[0], np.full(40, error))
 
 
@@ -186,21 +185,10 @@ def test_row_means_are_posterior_means() -> None:
         assert by_row[row] == pytest.approx(expected, rel=1e-9)
 
 
-def test_even_size_agrees_as_the_odd_size_below() -> None:
+def test_even_size_errs_as_the_odd_size_below() -> None:
     k, n, _ = draw(beta_rows, 300, 20, 10)
     fit = fit_mixture(k, n)
     np.testing.assert_array_equal(fit.error([10, 100]), fit.error([9, 99]))
-    even, odd = (fit.agreement_by_point(sizes) @ fit.point_weights for sizes in ([10, 100], [9, 99]))
-    np.testing.assert_allclose(even, odd, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("size", [1, 21, 301])
-def test_agreement_is_that_of_the_likelier_side(size: int) -> None:
-    k, n, _ = draw(beta_rows, 300, 20, 11)
-    fit = fit_mixture(k, n)
-    side = np.maximum(fit.support, 1 - fit.support)
-    expected = fit.weights @ binom.sf((size - 1) / 2, size, side)
-    assert (fit.agreement_by_point([size]) @ fit.point_weights)[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_groups_of_equal_rows_keep_their_totals() -> None:
@@ -278,9 +266,7 @@ def test_tables_on_the_grid_are_incomplete_beta_functions(votes_per_member: floa
     shape = votes / 2 + 0.5
     expected = np.vstack([betainc(shape, shape, fit.support), fit.support > 0.5])
     for _ in range(2):
-        found, agreement = fit.error_by_point(sizes), fit.agreement_by_point(sizes)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(agreement, np.where(fit.support > 0.5, expected, 1.0 - expected), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(fit.error_by_point(sizes), expected, rtol=0, atol=1e-12)
 
 
 def test_tables_on_the_grid_of_even_and_of_large_sizes() -> None:
@@ -289,11 +275,9 @@ def test_tables_on_the_grid_of_even_and_of_large_sizes() -> None:
     sizes = np.array([20_001.0, 2.0, np.inf, 100.0, 2_001.0, 2_002.0, 1.0, 2_003.0, 9_999.0])
     odd = np.array([20_001.0, 1.0, np.inf, 99.0, 2_001.0, 2_001.0, 1.0, 2_003.0, 9_999.0])
     for _ in range(2):
-        found, agreement = fit.error_by_point(sizes), fit.agreement_by_point(sizes)
-        for size, own, agreed in zip(odd, found, agreement, strict=True):
+        for size, own in zip(odd, fit.error_by_point(sizes), strict=True):
             expected = fit.support > 0.5 if size == np.inf else binom.sf(size // 2, size, fit.support)
             np.testing.assert_allclose(own, expected, rtol=0, atol=1e-12)
-            np.testing.assert_allclose(agreed, np.where(fit.support > 0.5, expected, 1 - expected), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
