@@ -86,9 +86,9 @@ LEAST_OF_LABEL = 300
 LEAST_LUCK = 0.25
 # Logarithm of a disagreement: beyond, it is not known at all.
 MOST_LOG_SD = 5.0
-# Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, and how much
-# the change spreads by the number of rows that disagree.
-ORDINARY_CHANGE, SPREAD_BY_ROWS = 0.25, 0.5
+# Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, at least, and
+# where one row disagrees.
+ORDINARY_CHANGE, CHANGE_OF_ONE_ROW = 0.25, 1.4
 # Members of a row, of which none can be left out.
 FEWEST_LEFT = 2
 
@@ -350,7 +350,7 @@ def labelled_by_members(sample: Sample) -> Sample:
 def gap_doubts(draws: LabelDraws, block: RowBlock, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
     """Return a doubt where too few votes leave open whether rows have close votes at all.
 
-    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be four times as rough
+    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be eight times as rough
     hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Records of
     alike rows have votes enough to show gaps.
     """
@@ -359,7 +359,8 @@ def gap_doubts(draws: LabelDraws, block: RowBlock, n_members: int, settings: Res
         return ()
     changes = draws.changes([n_members])
     smooth, rough = float(draws.mean(changes)[0]), float(draws.means_if_rougher(changes)[0])
-    usual = ORDINARY_CHANGE + SPREAD_BY_ROWS / math.sqrt(max(smooth * float(draws.weight.sum()), NEGLIGIBLE))
+    n_apart = max(smooth * float(draws.weight.sum()), NEGLIGIBLE)
+    usual = max(ORDINARY_CHANGE, CHANGE_OF_ONE_ROW / math.sqrt(n_apart))
     if rough > smooth * 2.0**-usual or smooth <= 0.0:
         return ()
     votes = float(block.trials.mean())

@@ -486,8 +486,10 @@ def merge_alike(sample: Sample, cell: AnyIntArray | None) -> Records | None:
     """
     if cell is not None and are_few(cell):
         return _merged(sample, cell)
+    if not are_alike(sample):
+        return None
     part = sample.some_rows(LOOKED_AT)
-    return _merged(part, output_cells(part.block)) if are_alike(part) else None
+    return _merged(part, output_cells(part.block))
 
 
 def are_few(cell: AnyIntArray) -> bool:
@@ -512,12 +514,13 @@ def _merged(sample: Sample, cell: AnyIntArray) -> Records:
 
 def are_alike(sample: Sample) -> bool:
     """Return whether most rows with close votes are among four rows or more that no member tells apart."""
-    doubt = _chance_of_rival(sample, np.arange(sample.rows.size)) * (sample.weight > 0)
+    rows = sample.random_rows(LOOKED_AT)
+    doubt = _chance_of_rival(sample, rows) * (sample.weight[rows] > 0)
     close = np.flatnonzero(doubt >= CLOSE)
     close = np.sort(close[np.random.default_rng(0).permutation(close.size)[:CLOSE_ROWS]])
     if close.size < FEWEST_ALIKE:
         return False
-    cell, doubt = output_cells(sample.select(close).block), doubt[close]
+    cell, doubt = output_cells(sample.select(rows[close]).block), doubt[close]
     return bool(2.0 * doubt[np.bincount(cell)[cell] >= FEWEST_ALIKE].sum() > doubt.sum())
 
 
@@ -533,11 +536,13 @@ def output_cells(block: RowBlock) -> IntArray:
     held, known = np.zeros((n_rows, n_members, outputs.shape[2]), outputs.dtype), np.zeros((n_rows, n_members), bool)
     for row in range(n_rows):
         own, counts = outputs[:, row], block.counted[:, row]
-        shared = known[:n_cells] & counts
-        n_shared = np.count_nonzero(shared, axis=1)
+        n_shared = np.count_nonzero(known[:n_cells] & counts, axis=1)
         place = np.flatnonzero(n_shared >= FEWEST_SHARED)
-        differs = ((held[place] != own).any(axis=2) & shared[place]).any(axis=1)
-        place = place[~differs]
+        members = np.flatnonzero(counts)
+        # Few cells are left after a few members.
+        for part in np.split(members, [FEWEST_SHARED, 4 * FEWEST_SHARED]):
+            each = place[:, None], part
+            place = place[~((held[each] != own[part]).any(axis=2) & known[each]).any(axis=1)]
         joined = place[np.argmax(n_shared[place])] if place.size else n_cells
         n_cells = max(n_cells, joined + 1)
         cell[row] = joined

@@ -62,7 +62,7 @@ GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 TINY, LEAST_CHANCE = 1e-300, np.float32(1e-30)
 LEAST_DISTANCE, LARGEST_DISTANCE = np.float32(-8.0), np.float32(40.0)
 # How many times as rough a density may be where the rows do not tell.
-TIMES_AS_ROUGH = 4.0
+TIMES_AS_ROUGH = 8.0
 # Of a variance that a victory leaves.
 LEAST_LEFT = np.float32(1e-3)
 SQRT_TWO_PI = np.float32(np.sqrt(2.0 * np.pi))
@@ -298,7 +298,7 @@ class LabelDraws:
         return np.maximum(means, 0.0)
 
     def means_if_rougher(self, values: Draws) -> FloatArray:
-        """Return the means where the density of all rows is four times as rough, unless it is known to be rougher."""
+        """Return the means where the density of all rows is eight times as rough, unless it is known to be rougher."""
         smooth = self.densities.overall
         if smooth.roughness > ROUGHNESS_SCALE:
             return self.mean(values)
