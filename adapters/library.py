@@ -196,8 +196,7 @@ class Library:
     def refuse_boosting(cls, estimator: Any) -> None:
         """Raise UnsupportedModelError if the parameters of an unfitted estimator request boosting.
 
-        Called before training by :class:`ens_plugin.DynamicPruningClassifier`.  Members that correct one another are
-        not drawn alike.  By default nothing is refused.
+        Members that correct one another are not drawn alike.  By default nothing is refused.
         """
 
     @classmethod

@@ -118,7 +118,6 @@ def _booster(model: Any) -> Any:
 _LEARNERS = (
     ("ens_plugin.sizing.right_sized", "RightSizedClassifier"),
     ("ens_plugin.sizing.right_sized", "RightSizedRegressor"),
-    ("ens_plugin.sizing.pruning", "DynamicPruningClassifier"),
 )
 
 
@@ -175,7 +174,7 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
 
     For a pipeline, a pipeline is returned, with its other steps copied, and for an RFE an RFE.  For a search, a
-    RightSized*, a DynamicPruningClassifier, a FrozenEstimator or a pyfunc, the model inside is returned: its records
+    RightSized*, a FrozenEstimator or a pyfunc, the model inside is returned: its records
     are about the ensemble before the change.
     """
     if _is_pipeline(model):

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ens_plugin.report.result import BiasVariance, Costs, EnsembleReport, ErrorCurve, SizeRecommendation
     from ens_plugin.sizing.budget import measure_costs
     from ens_plugin.sizing.grow import Growth, GrowthStep, grow
-    from ens_plugin.sizing.pruning import DynamicPruningClassifier
     from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.sizing.truncate import truncate
     from ens_plugin.tracking import log_agreement, log_report
@@ -52,7 +51,6 @@ __all__ = [
     "Comparison",
     "Costs",
     "CustomEnsemble",
-    "DynamicPruningClassifier",
     "EnsembleReport",
     "ErrorCurve",
     "ErrorCurveDisplay",
@@ -101,7 +99,6 @@ _HOME_OF = {
     "Comparison": "ens_plugin.report.comparison",
     "Costs": "ens_plugin.report.result",
     "CustomEnsemble": "ens_plugin.adapters.custom",
-    "DynamicPruningClassifier": "ens_plugin.sizing.pruning",
     "EnsembleReport": "ens_plugin.report.result",
     "ErrorCurve": "ens_plugin.report.result",
     "ErrorCurveDisplay": "ens_plugin.analysis.display",

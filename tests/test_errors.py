@@ -17,7 +17,7 @@ from ens_plugin import errors
 SOURCES = Path(ens_plugin.__file__).parent
 # No command raises the errors of these files with the argument; of `copies.py` it is a doubt of the report.
 IN_PYTHON_ONLY = {
-    "sizing/pruning.py", "spark/analysis.py", "tracking/evaluator.py",
+    "papers/dynamic_pruning_2009/pruning.py", "spark/analysis.py", "tracking/evaluator.py",
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import ens_plugin
 from benchmarks.checks import alike_rows, copies, ordinary_tables, row_order, shuffled_subjects, training_rows
 from benchmarks.hard_data import labels, losses, many_labels, rare_labels, repeats
 from benchmarks.shared.problems import friedman1, noisy_logistic
+from ens_plugin.papers.dynamic_pruning_2009 import prune
 
 __all__ = ["hard_cases"]
 
@@ -176,9 +177,9 @@ def _others() -> Cases:
     yield "grown", partial(ens_plugin.grow, RandomForestClassifier(random_state=0), X, y, max_size=200)
     yield (
         "grown step by step",
-        partial(ens_plugin.grow, RandomForestRegressor(random_state=0), Xr, yr, method="iterative", max_size=300),
+        partial(ens_plugin.grow, RandomForestRegressor(random_state=0), Xr, yr, max_size=300),
     )
-    pruned = ens_plugin.DynamicPruningClassifier(RandomForestClassifier(N_TREES, random_state=0)).fit(X, y)
-    yield "pruned", partial(pruned.predict_proba, X[:100])
+    pruned = prune(RandomForestClassifier(N_TREES, random_state=0).fit(X, y), X, y)
+    yield "pruned", partial(pruned.predict, X[:100])
     right = ens_plugin.RightSizedClassifier(RandomForestClassifier(random_state=0), max_size=200)
     yield "right-sized", lambda: right.fit(X, y).predict_proba(X[:50])

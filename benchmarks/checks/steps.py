@@ -26,6 +26,7 @@ from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, table
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.analysis.steps import step_findings
+from ens_plugin.papers.dynamic_pruning_2009 import prune
 from ens_plugin.papers.members import out_of_bag_members
 
 Array = NDArray[Any]
@@ -215,9 +216,7 @@ DOORS: dict[str, Callable[[Any, Any, Array], bool]] = {
         "was fitted to the target" in text for text in ens_plugin.predict_with_uncertainty(model, X, y, X[:5]).warnings
     ),
     "grow": lambda model, X, y: is_doubted(ens_plugin.grow(clone(model), X, y, probe_size=20, max_size=40).report),
-    "DynamicPruningClassifier": lambda model, X, y: warned(
-        lambda: ens_plugin.DynamicPruningClassifier(clone(model)).fit(X, y)
-    ),
+    "prune": lambda model, X, y: warned(lambda: prune(clone(model).fit(X, y), X, y)),
     "papers": lambda model, X, y: warned(lambda: out_of_bag_members(model, X, y)),
     "autolog": autologged,
 }

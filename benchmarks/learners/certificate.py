@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, t
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 
 from benchmarks.learners.pruning import N_TREES, SHALLOW, ensemble
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
 from benchmarks.shared.results import Claim, conclude, mean_and_se, table
-from ens_plugin import DynamicPruningClassifier
-from ens_plugin.sizing.pruning import RULES
+from ens_plugin.papers.dynamic_pruning_2009 import prune
 
 Array = NDArray[Any]
 
 LEVEL = 0.01
+RULES = ("full", "infinite", "learned", "certified")
 REFERENCE_TREES = 3000
 ROWS_OF_FOREST = 5000
 TRAINING_DIGITS, HELD_OUT_DIGITS = 300, 1497
@@ -78,8 +77,7 @@ def judged(kind: str, plan: Plan) -> Record:
     close, label = highest[:, 1] - highest[:, 0] < CLOSE, reference.classes_[shares.argmax(axis=1)]
     record: Record = {}
     for rule in RULES:
-        found = DynamicPruningClassifier(FrozenEstimator(model), rule=rule, confidence=1 - LEVEL).fit(features, y)
-        queried = found.query(fresh)
+        queried = prune(model, features, y, rule=rule, confidence=1 - LEVEL).query(fresh)
         settled = queried.n_queries < plan.n_trees
         wrong = settled & (queried.labels != label)
         record[rule] = np.array(

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from benchmarks.cost.speed import alternate
@@ -19,8 +18,8 @@ from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
 from benchmarks.shared.results import Claim, conclude, table
-from ens_plugin import DynamicPruningClassifier
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.papers.dynamic_pruning_2009 import PrunedEnsemble, prune
 
 Array = NDArray[Any]
 
@@ -68,11 +67,11 @@ def samples(plan: Plan) -> tuple[Array, Array, Array]:
     return features[rows[:half]], y[rows[:half]], features[rows[half:]]
 
 
-def pruned_by(model: Any, features: Array, y: Array) -> dict[str, DynamicPruningClassifier]:
-    """Return one pruned predictor per rule for a fitted ensemble."""
+def pruned_by(model: Any, features: Array, y: Array) -> dict[str, PrunedEnsemble]:
+    """Return one pruned ensemble per rule."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakEstimateWarning)
-        return {rule: DynamicPruningClassifier(FrozenEstimator(model), rule=rule).fit(features, y) for rule in RULES}
+        return {rule: prune(model, features, y, rule=rule) for rule in RULES}
 
 
 def counted(kind: str, plan: Plan) -> Record:
@@ -83,11 +82,9 @@ def counted(kind: str, plan: Plan) -> Record:
     record: Record = {}
     for rule, pruned in pruned_by(model, features, y).items():
         found = pruned.query(fresh)
-        expected, expected_others = pruned.expected_queries_, pruned.expected_disagreement_
-        assert expected is not None
-        assert expected_others is not None
-        others = 100.0 * float(np.mean(found.labels != whole))
-        record[rule] = np.array([found.n_queries.mean(), others, expected, 100.0 * expected_others])
+        expected = [pruned.expected_queries, pruned.expected_disagreement]
+        of_rows = [found.n_queries.mean(), np.mean(found.labels != whole)]
+        record[rule] = np.array([*of_rows, *expected], dtype=np.float64) * [1.0, 100.0, 1.0, 100.0]
     return record
 
 
@@ -130,6 +127,8 @@ def counting_section(options: Options) -> tuple[list[Claim], str]:
 
 def _cell(values: Array) -> str:
     queried, other, expected, expected_other = values.mean(axis=0)
+    if np.isnan(expected):
+        return f"{queried:.1f}; {other:.2f}"
     return f"{queried:.1f} ({expected:.1f}); {other:.2f} ({expected_other:.2f})"
 
 
@@ -141,7 +140,7 @@ def other_section(options: Options) -> str:
             chosen = plans(problem, options, max(options.repetitions // 4, 1))
             found = by_rule(grow_all(options.cache, f"pruned {kind}", chosen, partial(counted, kind), options.n_jobs))
             rows.append([f"{kind}, {problem}", *(_cell(found[rule]) for rule in RULES)])
-    return table(["members queried (expected); other labels, % (expected)", *RULES], rows)
+    return table(["members queried; other labels, % (expected: for votes on two labels)", *RULES], rows)
 
 
 def tiled(rows: Array, n_rows: int) -> Array:
@@ -165,10 +164,10 @@ def times_as_fast(measure: str, above: Array, below: Array, low: float = -np.inf
     return Claim(measure, float(np.median(ratios)), float(spread), low=low, tried=TRIED)
 
 
-def hard_rows(pruned: DynamicPruningClassifier, rows: Array, n_rows: int) -> Array:
+def hard_rows(pruned: PrunedEnsemble, rows: Array, n_rows: int) -> Array:
     """Rows that need practically all members, repeated."""
-    queries = pruned.count_queries(rows)
-    return tiled(rows[queries >= min(HARD_SHARE * pruned.n_members_, queries.max())], n_rows)
+    queries = pruned.query(rows).n_queries
+    return tiled(rows[queries >= min(HARD_SHARE * pruned.n_members, queries.max())], n_rows)
 
 
 def timing_section(kind: str, problems: Sequence[str], options: Options, rounds: int) -> tuple[list[Claim], str]:

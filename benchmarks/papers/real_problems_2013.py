@@ -31,9 +31,9 @@ from benchmarks.papers.votes import METHODS, split, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.keel import keel_rows, missing_keel
 from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, root_mean_square, run_facts, table
-from ens_plugin.core.stopping import stopping_table, uniform_prior
 from ens_plugin.core.votes import subset_majority_error
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.papers.dynamic_pruning_2009.stopping import checkpoints, stopping_table, uniform_prior
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -194,7 +194,7 @@ def pruned(votes: BoolArray, rule: str) -> tuple[float, float, float]:
 
     The votes are wrong ones, of shape (n_trees, n_rows), in the order in which trees are asked.
     """
-    bounds = stopping_table(uniform_prior(votes.shape[0]), CONFIDENCE, target=rule)
+    bounds = stopping_table(uniform_prior(votes.shape[0]), checkpoints(votes.shape[0]), CONFIDENCE, rule)
     totals = np.cumsum(votes, axis=0)[bounds.checkpoints - 1]
     settled = np.array([bounds.settled(place, total) for place, total in enumerate(totals)])
     first = settled.argmax(axis=0)

@@ -37,26 +37,24 @@ Statistical Society B 86, 1-27.
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import BoolArray, FloatArray, as_numbers, check_finite
 from ens_plugin.errors import InputError
 
-__all__ = ["RATES", "RunningVote", "as_level", "is_settled", "log_wealth", "settled_rows"]
+__all__ = ["RATES", "WEIGHTS", "as_level", "is_settled", "log_wealth"]
 
 # The best rate for a share p of two labels' votes is 2 p - 1.  Unanimous votes take the highest, which has more weight.
 RATES = np.geomspace(0.06, 0.98, 12)
 WEIGHTS = np.append(np.full(RATES.size - 1, 0.9 / RATES.size), 0.1 + 0.9 / RATES.size)
 
 
-def as_level(value: float, name: str = "level") -> float:
-    """Return a level strictly between 0 and 1/2 as a float, or raise InputError naming `name`."""
+def as_level(value: float) -> float:
+    """Return a level strictly between 0 and 1/2 as a float, or raise InputError."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < value < 0.5:
-        raise InputError(f"{name} must lie strictly between 0 and 0.5, got {value!r}.")
+        raise InputError(f"level must lie strictly between 0 and 0.5, got {value!r}.")
     return float(value)
 
 
@@ -111,83 +109,3 @@ def _as_counts(counts: ArrayLike) -> FloatArray:
     if np.any(array < 0) or np.any(array != np.floor(array)):
         raise InputError("counts must be whole numbers of votes, from 0 on.")
     return array
-
-
-class RunningVote:
-    """Outputs of members that come one after the other, and which rows they settle (see the module).
-
-    Parameters
-    ----------
-    n_rows, n_labels : int
-    level : float
-        Highest chance of a wrong label for one row.
-    """
-
-    def __init__(self, n_rows: int, n_labels: int, level: float) -> None:
-        self._level = as_level(level)
-        self._totals = np.zeros((n_rows, n_labels))
-        self._wealth = np.tile(WEIGHTS, (n_rows, n_labels, 1))
-        self._excluded = np.zeros((n_rows, n_labels), dtype=bool)
-
-    @property
-    def labels(self) -> NDArray[np.intp]:
-        """Return the code of the label that leads on each row; of tied labels, the first."""
-        return np.asarray(self._totals.argmax(axis=1))
-
-    @property
-    def settled(self) -> BoolArray:
-        """Return on which rows all labels but the leading one are excluded, shape (n_rows,)."""
-        others = self._excluded.copy()
-        others[np.arange(others.shape[0]), self.labels] = True
-        return np.asarray(others.all(axis=1))
-
-    def add(self, outputs: NDArray[Any], counted: BoolArray | None = None) -> None:
-        """Add one member's label codes, shape (n_rows,), or probabilities, shape (n_rows, n_labels).
-
-        `counted`, shape (n_rows,), is False where the member does not count.
-        """
-        shares = np.eye(self._totals.shape[1])[outputs] if outputs.ndim == 1 else outputs
-        if counted is not None:
-            shares = shares * counted[:, None]
-        self._wealth *= 1.0 + RATES * self._gains(shares)[:, :, None]
-        self._totals += shares
-        self._excluded |= self._wealth.sum(axis=2) >= 1.0 / self._level
-
-    def keep(self, rows: NDArray[np.intp]) -> None:
-        """Drop all rows but `rows`, positions among the rows not dropped yet."""
-        self._totals, self._wealth, self._excluded = (
-            array.take(rows, axis=0) for array in (self._totals, self._wealth, self._excluded)
-        )
-
-    def _gains(self, shares: FloatArray) -> FloatArray:
-        """Return what a unit that is bet against each label gains, shape (n_rows, n_labels)."""
-        leads = self._totals == self._totals.max(axis=1, keepdims=True)
-        n_leaders = leads.sum(axis=1, keepdims=True)
-        of_leaders = (shares * leads).sum(axis=1, keepdims=True)
-        below = np.where(leads, -np.inf, self._totals)
-        follows = ~leads & (below == below.max(axis=1, keepdims=True))
-        of_followers = (shares * follows).sum(axis=1, keepdims=True) / np.maximum(follows.sum(axis=1, keepdims=True), 1)
-        # The bet against a leader is on the other leaders; against the only one, on those that follow.
-        of_others = (of_leaders - shares) / np.maximum(n_leaders - 1, 1)
-        backed = np.where(leads, np.where(n_leaders > 1, of_others, of_followers), of_leaders / n_leaders)
-        return np.asarray(backed - shares)
-
-
-# Settled rows are dropped after so many members.
-MEMBERS_BETWEEN_LOOKS = 16
-
-
-def settled_rows(block: RowBlock, level: float) -> BoolArray:
-    """Return for which rows some of the counted members, in order, settle the label that all of them give."""
-    n_members, n_rows = block.counted.shape
-    settled_as, left = np.full(n_rows, -1), np.arange(n_rows)
-    vote = RunningVote(n_rows, block.n_labels, level)
-    for member in range(n_members):
-        vote.add(block.outputs[member, left], block.counted[member, left])
-        if (member + 1) % MEMBERS_BETWEEN_LOOKS == 0 or member == n_members - 1:
-            settled = vote.settled
-            settled_as[left[settled]] = vote.labels[settled]
-            kept = np.flatnonzero(~settled)
-            left = left[kept]
-            vote.keep(kept)
-    return np.asarray(settled_as == block.support.argmax(axis=1))

@@ -1,1 +1,1 @@
-"""Methods of five papers that an analysis does not use, a file or folder each; they take a fitted model, X and y."""
+"""Methods of the papers that an analysis does not use, a file or folder each; they take a fitted model, X and y."""

@@ -23,7 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc, chdtri, ndtri
+from sklearn.base import clone
 
+from ens_plugin.adapters.library import TrainedModel, TrainingRows
+from ens_plugin.analysis.analyze import analyze
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.validation import (
     FloatArray,
@@ -37,14 +40,17 @@ from ens_plugin.core.validation import (
     as_weight,
 )
 from ens_plugin.core.votes import fit_mixture
-from ens_plugin.errors import InputError
+from ens_plugin.errors import InputError, NotConvergedWarning, warn_user
 from ens_plugin.papers.members import Members, held_out_members, out_of_bag_members, wrong_labels
+from ens_plugin.sizing.grow import MAX_SIZE, find_trainer
+from ens_plugin.sizing.truncate import truncate
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
     "borderline_density",
+    "grow",
     "limiting_disagreement",
     "limiting_row_size_tail",
     "path_curve",
@@ -716,6 +722,78 @@ def row_sizes(model: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99) -> 
     found = pd.DataFrame({"probability": share, "size": row_size(share, confidence)}, index=rows)
     found.attrs["confidence"] = confidence  # for the figures
     return found
+
+
+FIRST_SIZE = 100
+
+
+def grow(
+    estimator: Any, X: Any, y: ArrayLike, *, confidence: float = 0.99, max_size: int = MAX_SIZE
+) -> tuple[Any, dict[int, int | None]]:
+    """Train an ensemble until it is as large as its own recommended size, by the paper's algorithm (2013 Fig. 3).
+
+    100 members are trained, then as many as the estimate from out-of-bag rows recommends, at most twice the present
+    number, until it recommends no more; members beyond the last estimate are left out.  :func:`ens_plugin.grow`
+    trains no more than two ensembles for the same agreement.
+
+    Parameters
+    ----------
+    estimator : unfitted classifier
+        As for :func:`ens_plugin.grow`, but no Pipeline.
+    X, y : array-like
+    confidence : float, default=0.99
+        Wanted mean agreement with the infinite ensemble, strictly between 0.5 and 1.
+    max_size : int, default=5001
+
+    Returns
+    -------
+    model : fitted classifier
+    history : dict of {int: int or None}
+        Recommended size by number of members; None above 20001.  It is that of ``ens_plugin.analyze(model, X, y,
+        criterion="agreement", tolerance=1 - confidence)``: the shares of votes that the paper takes for probabilities
+        recommend far too many members from a small ensemble.
+
+    Raises
+    ------
+    EnsPluginError
+        As :func:`ens_plugin.grow` and :func:`ens_plugin.analyze`.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If more than `max_size` members are recommended.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from ens_plugin.papers import ensemble_size_2013
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest, history = ensemble_size_2013.grow(RandomForestClassifier(random_state=0), X, y, confidence=0.95)
+    >>> max(history), len(forest.estimators_) == history[100]
+    (100, True)
+    """
+    tolerance, limit = 1.0 - as_confidence(confidence), as_count(max_size, "max_size")
+    history: dict[int, int | None] = {}
+
+    def next_size(trained: TrainedModel) -> int | None:
+        size = trained.n_members
+        report = analyze(trained.model, trained.X, trained.y, criterion="agreement", tolerance=tolerance)
+        history[size] = wanted = report.recommended_size
+        following = min(limit if wanted is None else wanted, 2 * size, limit)
+        return following if following > size else None
+
+    rows = TrainingRows(X, y, None, limit, None, lambda n_members: None)
+    model = find_trainer(estimator)(clone(estimator), rows, min(FIRST_SIZE, limit), next_size)
+    size, wanted = list(history.items())[-1]
+    if wanted is None or wanted > size:
+        warn_user(
+            f"Not converged: stopped at max_size={limit}, and {wanted or 'more than 20001'} members are recommended. "
+            "Raise max_size, or lower confidence.",
+            NotConvergedWarning,
+        )
+        return model, history
+    return (truncate(model, wanted) if wanted < size else model), history
 
 
 def path_curve(model: Any, X: Any, y: ArrayLike) -> pd.DataFrame:

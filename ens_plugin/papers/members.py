@@ -23,6 +23,7 @@ __all__ = [
     "label_probabilities",
     "out_of_bag_members",
     "outputs_without_target",
+    "prepared_rows",
     "wrong_labels",
 ]
 
@@ -100,7 +101,7 @@ def out_of_bag_members(model: Any, X: Any, y: ArrayLike) -> Members:
     ((10, 150, 3), (10, 150))
     """
     with model_errors(model):
-        adapter, rows, features, target = _prepared(model, X, y, are_fresh=False)
+        adapter, rows, features, target = prepared_rows(model, X, y, are_fresh=False)
         bags = adapter.bags(rows, features, np.asarray(y))
         warn_of_steps(model, X, y)
         outputs, is_oob = adapter.block(features, bags, slice(0, target.size))
@@ -125,7 +126,7 @@ def held_out_members(model: Any, X: Any, y: ArrayLike) -> Members:
         As :func:`ens_plugin.analyze`.
     """
     with model_errors(model):
-        adapter, _, features, target = _prepared(model, X, y, are_fresh=True)
+        adapter, _, features, target = prepared_rows(model, X, y, are_fresh=True)
         outputs, is_oob = adapter.block(features, None, slice(0, target.size))
         return Members(outputs, is_oob, target, adapter.classes, adapter.output_kind)
 
@@ -181,7 +182,10 @@ def wrong_labels(members: Members) -> BoolArray:
     return np.asarray(chosen != members.target)
 
 
-def _prepared(model: Any, X: Any, y: ArrayLike, *, are_fresh: bool) -> tuple[EnsembleAdapter, Any, Any, NDArray[Any]]:
+def prepared_rows(
+    model: Any, X: Any, y: ArrayLike, *, are_fresh: bool
+) -> tuple[EnsembleAdapter, Any, Any, NDArray[Any]]:
+    """Return the adapter of a model, X as it reaches the ensemble, X as its members take it, and the coded target."""
     ensemble, rows = unwrap(model, X, are_fresh=are_fresh)
     adapter = find_adapter(ensemble)
     refuse_own_weights(adapter, "This function")

@@ -4,7 +4,7 @@ Bounds on how far T bootstrap models are from infinitely many, for averages of s
 T models, fitted to independent bootstrap samples, has a sample mean and a sample standard deviation. Each is within
 the bound of its limit for infinitely many models except with chance :math:`\delta`. The bounds do not cover the
 distance of that limit from the posterior, which does not depend on T. Where the paper's bound is exceeded more often,
-a valid one is given, and the paper's is kept as ``published_...`` (``docs/methods/averages.md``).
+a valid one is given, and the paper's is kept as ``published_...`` (``docs/explanations/papers.md``).
 
 Regions of the class scores of averaged models, and which labels are settled at T models (2004 section 8.2). A model
 has the joint score P(y, x | theta_t) for each label y; T models predict the label of the largest mean. Around each
@@ -1160,8 +1160,8 @@ class BootstrapModelAveragingClassifier(ClassifierMixin, BaseEstimator):
     are raised.  ``sample_weight`` is the chance of a row to be drawn,
     as in scikit-learn's bagging; parametric samples come from the base fitted with the weights.
 
-    A joint sum is dominated by the models with a high probability of the row.  ``docs/explanations/model_averaging.md``
-    has examples where that helps.
+    A joint sum is dominated by the models with a high probability of the row.  ``docs/explanations/papers.md``
+    has examples where that helps.  There is no adapter for it: a joint sum is no mean of votes.
 
     Examples
     --------

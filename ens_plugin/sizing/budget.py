@@ -55,7 +55,7 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
 
     Notes
     -----
-    Times are those of this machine, as busy as it is.  Of a search, a right-sized or a pruning estimator, the costs are
+    Times are those of this machine, as busy as it is.  Of a search or a right-sized estimator, the costs are
     those of the ensemble in it, as :func:`ens_plugin.truncate` returns it.
 
     Examples

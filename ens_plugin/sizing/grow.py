@@ -5,34 +5,25 @@ from __future__ import annotations
 import math
 import sys
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from tqdm import tqdm
 
-from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import TrainedModel, Trainer, TrainingRows
-from ens_plugin.adapters.members import model_errors
-from ens_plugin.adapters.registry import find_adapter, find_library
+from ens_plugin.adapters.registry import find_library
 from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import check_options, metric_of_label
 from ens_plugin.analysis.checks import warn_of_doubts
-from ens_plugin.analysis.evidence import label_count, row_blocks
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.steps import step_findings
-from ens_plugin.core.certificate import as_level, settled_rows
-from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import (
     MOST_MEMBERS,
     as_count,
-    as_weight,
     counted,
     refuse_lazy,
     with_article,
@@ -59,8 +50,6 @@ __all__ = [
     "find_trainer",
     "grow",
     "known_task",
-    "refuse_class",
-    "refuse_scores",
     "split_pipeline",
 ]
 
@@ -75,26 +64,11 @@ def known_task(estimator: Any) -> Literal["classification", "regression"] | None
         return None
 
 
-def refuse_class(estimator: Any) -> None:
-    """Raise UnsupportedModelError for a class of estimators in place of one of them."""
+def find_trainer(estimator: Any) -> Trainer:
+    """Return the function that trains this kind of ensemble to a size chosen during training."""
     if isinstance(estimator, type) and hasattr(estimator, "fit"):
         name = estimator.__name__
         raise UnsupportedModelError(f"estimator is the class {name}; pass an ensemble of it, as {name}() makes one.")
-
-
-def refuse_scores(adapter: EnsembleAdapter) -> None:
-    """Raise UnsupportedModelError for an ensemble of raw scores, where a label is to be proved."""
-    if adapter.output_kind == "scores":
-        raise UnsupportedModelError(
-            f"The members of this {type(adapter.model).__name__} give raw scores, which have no largest value, so "
-            "nothing can be proved about their mean. Pass an ensemble that votes or averages probabilities, such as a "
-            "RandomForestClassifier."
-        )
-
-
-def find_trainer(estimator: Any) -> Trainer:
-    """Return the function that trains this kind of ensemble to a size chosen during training."""
-    refuse_class(estimator)
     return find_library(estimator).trainer(estimator)
 
 
@@ -124,9 +98,6 @@ class GrowthStep:
         Why no estimate can be used; empty if one can.
     reason : str
         The estimate in one sentence; empty without one.
-    settled : float or None
-        Share of the rows whose label is proved to be that of infinitely many members; None without `certificate`, with
-        which only the last step has an estimate.
 
     Examples
     --------
@@ -150,7 +121,6 @@ class GrowthStep:
     estimate_seconds: float
     problem: str = ""
     reason: str = ""
-    settled: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +138,9 @@ class Growth:
         give the better estimate.  None where no estimate could be made.
     history : tuple of GrowthStep
         Every estimate, in order.
-    method : {"one_shot", "iterative", "certificate"}
     converged : bool
-        Whether `model` has the size that was estimated to be enough, or enough rows are settled; False where
-        `max_size` or a missing estimate stopped it.
+        Whether `model` has the size that was estimated to be enough; False where `max_size` or a missing estimate
+        stopped it.
     suffices : bool or None
         Whether `n_members` are enough by the last estimate, from all members trained.  None without an estimate.
     wanted_size : int or None
@@ -198,7 +167,6 @@ class Growth:
     n_members: int
     report: EnsembleReport | None
     history: tuple[GrowthStep, ...]
-    method: str
     converged: bool
     suffices: bool | None
     wanted_size: int | None
@@ -207,10 +175,7 @@ class Growth:
     seconds: float
 
     def __repr__(self) -> str:
-        return (
-            f"Growth(n_members={self.n_members}, converged={self.converged}, trained_members={self.trained_members}, "
-            f"method={self.method!r})"
-        )
+        return f"Growth(n_members={self.n_members}, converged={self.converged}, trained_members={self.trained_members})"
 
     def to_frame(self) -> pd.DataFrame:
         """Return the history as a pandas DataFrame with a row for each step and the fields of GrowthStep as columns."""
@@ -242,22 +207,6 @@ def outcome_of(decided: GrowthStep, last: GrowthStep, max_size: int, report: Ens
     kept = min(wanted, trained)
     suffices = is_enough_at(report, kept)
     return Outcome(kept, True, suffices, wanted, _finished(decided, last, kept, suffices))
-
-
-def certified_outcome(last: GrowthStep, share: float, level: float, max_size: int) -> Outcome:
-    """Return how growth by proof ended: all members are kept."""
-    assert last.settled is not None
-    members, settled = counted(last.n_members, "member"), f"{100 * last.settled:.4g} %"
-    proof = f"their label is proved, at level {level:g}, to be that of infinitely many members"
-    if last.settled >= share:
-        reason = f"{settled} of the rows are settled by {members}: {proof}."
-        return Outcome(last.n_members, True, True, last.n_members, reason)
-    reason = (
-        f"Not converged: stopped at max_size={max_size}, where {settled} of the rows are settled ({proof}) and "
-        f"{100 * share:.4g} % are wanted. The votes for the others are too close to a tie. Raise max_size, or "
-        "tolerance."
-    )
-    return Outcome(last.n_members, False, False, None, reason)
 
 
 def _stopped(decided: GrowthStep, last: GrowthStep, max_size: int) -> str:
@@ -327,7 +276,7 @@ def _check_steps(pipeline: Pipeline) -> None:
 
 
 MAX_SIZE = 5001
-PROBE_SIZES = {"one_shot": 50, "iterative": 100}
+PROBE_SIZE = 50
 # Below these limits no estimated size is used.  Four out-of-bag members per row can all agree by chance, and the size
 # would be far too small.
 FEWEST_OUT_OF_BAG = 5
@@ -343,14 +292,15 @@ def grow(
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
     tolerance: float | None = None,
-    certificate: float | None = None,
-    method: str = "one_shot",
-    probe_size: int | None = None,
+    probe_size: int = PROBE_SIZE,
     max_size: int = MAX_SIZE,
     sample_weight: ArrayLike | None = None,
     verbose: bool = False,
 ) -> Growth:
     """Train an ensemble to the size recommended by out-of-bag rows, and return it with the estimates made.
+
+    A probe is trained, the size estimated from it, and the rest trained at once; members of the probe beyond the
+    estimate are left out.
 
     Parameters
     ----------
@@ -370,23 +320,10 @@ def grow(
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
     tolerance : float, optional
-        What the ensemble may lose against infinitely many members, as for :func:`ens_plugin.analyze`; with
-        `certificate`, the share of rows that may stay unsettled, 0.05 by default.
-    certificate : float, optional
-        Classification only: a level in (0, 0.5), at which labels are proved in place of an estimate.  Growth then ends
-        when no more than a share `tolerance` of the rows is unsettled: the out-of-bag members of a settled row prove
-        that its label is that of infinitely many members.  For each row, the chance that another label is ever settled
-        is at most the level, whatever the distribution of the votes.  Not with another `criterion` or `method`, or with
-        `metric`.
-    method : {"one_shot", "iterative"}, default="one_shot"
-        ``"one_shot"``: train a probe, estimate the size, train the rest at once.  ``"iterative"``: estimate again
-        after each growth, at most by a factor 2, until the estimate is no larger than the ensemble (2013, Fig. 3;
-        ``"figure3"`` is its old name).
-        With both, members beyond the estimate are left out.  The size is a promise, and that of a small probe may be
+        What the ensemble may lose against infinitely many members, as for :func:`ens_plugin.analyze`.
+    probe_size : int, default=50
+        Members trained before the estimate, at least 10.  The size is a promise, and that of a small probe may be
         larger than needed: a larger `probe_size` promises fewer members.
-    probe_size : int, optional
-        Members trained before the first estimate, at least 10; by default 50 for ``"one_shot"``, 100 for
-        ``"iterative"``.
     max_size : int, default=5001
         Most members of an ensemble.
     sample_weight : array-like of shape (n_rows,), optional
@@ -404,8 +341,7 @@ def grow(
         If an argument is out of range or belongs to the other task, if y holds a single label, or if the estimator
         raises an error for X or y (whose message is kept).
     UnsupportedModelError
-        If the members are not all trained in the same way, the library is not supported, or `certificate` is given
-        and members give raw scores.
+        If the members are not all trained in the same way, or the library is not supported.
     BagError
         If every member would be trained on every row, so that no row is out of bag.
 
@@ -414,10 +350,9 @@ def grow(
     WeakEstimateWarning
         If the report has doubts, as about copies or a step that was fitted to the target.
     NotConvergedWarning
-        If `max_size` is smaller than the estimate or reached before enough rows are settled, or there is no estimate to
-        rely on: with a doubt about the report, fewer than 30 rows, fewer than 5 out-of-bag members per row on average,
-        or a metric that cannot be told from that of chance.  The model then has `max_size` members, or those of the
-        probe.
+        If `max_size` is smaller than the estimate, or there is no estimate to rely on: with a doubt about the report,
+        fewer than 30 rows, fewer than 5 out-of-bag members per row on average, or a metric that cannot be told from
+        that of chance.  The model then has `max_size` members, or those of the probe.
 
     Notes
     -----
@@ -437,34 +372,21 @@ def grow(
     (True, 105, True)
     """
     begun = time.perf_counter()
-    method = _current_name(method)
-    rule = _rule(method)
-    first, limit = _sizes(method, probe_size, max_size)
+    first, limit = _sizes(probe_size, max_size)
     # Sizes are estimated beyond max_size, so that a message can state how many members would be enough.
     options = AnalysisOptions(
         sample_weight=sample_weight, metric=metric_of_label(metric, positive_label), criterion=criterion,
         tolerance=tolerance, max_size=max(AnalysisOptions.max_size, limit),
     )  # fmt: skip
     check_options(options)
-    level = None if certificate is None else _certified_level(certificate, method, options)
     refuse_lazy(X, "X")
     trainer = find_trainer(split_pipeline(estimator)[0])
     _refuse_no_parameters(split_pipeline(estimator)[0])
-    _refuse_other_task(split_pipeline(estimator)[0], certificate)
     ensemble, steps = split_pipeline(clone(estimator))
     rows = steps.fit_transform(X, y)
     of_steps = step_findings(steps.around(ensemble), X, y, as_trained=True)
     with tqdm(total=first, desc="members", file=sys.stderr, disable=not verbose) as bar:
-        course: _Course
-        if level is None:
-            course = _EstimatedCourse(
-                limit=limit, options=options, of_steps=of_steps, bar=bar, method=method, rule=rule
-            )
-        else:
-            course = _CertifiedCourse(
-                limit=limit, options=replace(options, tolerance=None), of_steps=of_steps, bar=bar,
-                method="certificate", level=level, share=1.0 - (DEFAULT_UNSETTLED if tolerance is None else tolerance),
-            )  # fmt: skip
+        course = _Course(limit, options, of_steps, bar)
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
     outcome = course.outcome()
@@ -483,7 +405,6 @@ def grow(
         n_members=outcome.n_members,
         report=report,
         history=tuple(course.steps),
-        method=course.method,
         converged=outcome.converged,
         suffices=outcome.suffices,
         wanted_size=outcome.wanted_size,
@@ -493,75 +414,14 @@ def grow(
     )
 
 
-def _current_name(method: str) -> str:
-    """Return the current name of a growing method, with a warning for its old name."""
-    if not isinstance(method, str):
-        raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
-    if method != "figure3":
-        return method
-    warn_user(
-        "method='figure3' is deprecated and will be removed: pass method='iterative', which is the same.", FutureWarning
-    )
-    return "iterative"
-
-
-NextWanted = Callable[[Sequence[GrowthStep], float], float]
-
-
-def _rule(method: str) -> NextWanted:
-    rules: dict[str, NextWanted] = {"one_shot": _one_shot, "iterative": _iterative}
-    if method not in rules:
-        raise InputError(f"method must be 'one_shot' or 'iterative', got {method!r}.")
-    return rules[method]
-
-
-def _one_shot(history: Sequence[GrowthStep], wanted: float) -> float:
-    """Return the size to train to: the recommended one after the probe, 0 after the second estimate."""
-    return wanted if len(history) == 1 else 0
-
-
-def _iterative(history: Sequence[GrowthStep], wanted: float) -> float:
-    return min(wanted, 2 * history[-1].n_members)
-
-
-def _sizes(method: str, probe_size: int | None, max_size: int) -> tuple[int, int]:
-    first = PROBE_SIZES[method] if probe_size is None else as_count(probe_size, "probe_size", 10, MOST_MEMBERS)
-    limit = as_count(max_size, "max_size")
+def _sizes(probe_size: int, max_size: int) -> tuple[int, int]:
+    first, limit = as_count(probe_size, "probe_size", 10, MOST_MEMBERS), as_count(max_size, "max_size")
     if limit < first:
         raise InputError(
             f"max_size={limit} is below the {counted(first, 'member')} of the probe, from which the size is estimated: "
             "set max_size to at least that, or a smaller probe_size (at least 10)."
         )
     return first, limit
-
-
-def _certified_level(certificate: float, method: str, options: AnalysisOptions) -> float:
-    """Return the level of a proof; refuse options that decide otherwise when growth ends."""
-    level = as_level(certificate, "certificate")
-    others = {
-        "method": method != "one_shot",
-        "criterion": options.criterion not in ("auto", "agreement"),
-        "metric": options.metric is not None,
-    }
-    if refused := [name for name, is_other in others.items() if is_other]:
-        raise InputError(
-            f"With certificate, growth ends by the share of rows that are settled, not by {' and '.join(refused)}. "
-            "Pass one or the other; with certificate, tolerance is the share of rows that may stay unsettled."
-        )
-    if options.tolerance is not None and options.tolerance >= 0.5:
-        raise InputError(
-            "With certificate, tolerance is the share of rows that may stay unsettled, and must be below 0.5, got "
-            f"{options.tolerance!r}."
-        )
-    return level
-
-
-def _refuse_other_task(ensemble: Any, certificate: float | None) -> None:
-    if certificate is not None and known_task(ensemble) == "regression":
-        raise InputError(
-            f"certificate={certificate!r} is about labels, and this {type(ensemble).__name__} is a regression, which "
-            "has none: set tolerance, how far its error may lie above that of the infinite ensemble."
-        )
 
 
 def _refuse_no_parameters(ensemble: Any) -> None:
@@ -575,15 +435,14 @@ def _refuse_no_parameters(ensemble: Any) -> None:
         )
 
 
-@dataclass(kw_only=True)
-class _Course(ABC):
+@dataclass
+class _Course:
     """State of one growth: the steps so far, and the report of the last one."""
 
     limit: int
     options: AnalysisOptions
     of_steps: tuple[Finding, ...]
     bar: Any
-    method: str
     steps: list[GrowthStep] = field(default_factory=list)
     report: EnsembleReport | None = None
     mark: float = field(default_factory=time.perf_counter)
@@ -592,95 +451,24 @@ class _Course(ABC):
         self.bar.update(n_members - self.bar.n)
 
     def next_size(self, evidence: TrainedModel) -> int | None:
-        """Append a step to the history, and return the next size to train to, or None to stop."""
+        """Append a step to the history, and return the size to train to after the probe, or None to stop."""
         trained = time.perf_counter()
-        step = self.step(evidence)
+        self.report, problem = _estimate(evidence, self.options, self.of_steps)
+        step = _step(evidence, self.report, problem)
         ended = time.perf_counter()
         self.steps.append(replace(step, train_seconds=trained - self.mark, estimate_seconds=ended - trained))
         self.mark = ended
-        wanted = min(self.wanted(), self.limit)
+        if problem or len(self.steps) > 1:
+            return None
+        wanted = self.limit if step.recommended_size is None else min(step.recommended_size, self.limit)
         if wanted <= evidence.n_members:
             return None
-        self.bar.total = int(wanted)
-        return int(wanted)
-
-    @abstractmethod
-    def step(self, evidence: TrainedModel) -> GrowthStep:
-        """Return what a trained ensemble shows, without the time that it took, and keep its report."""
-
-    @abstractmethod
-    def wanted(self) -> float:
-        """Return the size wanted after the last step; at most that of the step where growth ends."""
-
-    @abstractmethod
-    def outcome(self) -> Outcome:
-        """Return how many members to keep, and why."""
-
-
-@dataclass(kw_only=True)
-class _EstimatedCourse(_Course):
-    """State of a growth that ends at the size that is estimated to be enough."""
-
-    rule: NextWanted
-
-    def step(self, evidence: TrainedModel) -> GrowthStep:
-        self.report, problem = _estimate(evidence, self.options, self.of_steps)
-        return _step(evidence, self.report, problem)
-
-    def wanted(self) -> float:
-        last = self.steps[-1]
-        size = np.inf if last.recommended_size is None else last.recommended_size
-        return 0 if last.problem else self.rule(self.steps, size)
+        self.bar.total = wanted
+        return wanted
 
     def outcome(self) -> Outcome:
-        # One shot uses the probe's estimate only: using the second one as well would be another method.
-        decided = self.steps[0 if self.method == "one_shot" else -1]
-        return outcome_of(decided, self.steps[-1], self.limit, self.report)
-
-
-# Each size is so many times the one before, until enough rows are settled.
-CERTIFIED_GROWTH = 1.5
-# Of ordinary data, some rows in a hundred lie so close to a tie that thousands of members do not settle them.
-DEFAULT_UNSETTLED = 0.05
-
-
-@dataclass(kw_only=True)
-class _CertifiedCourse(_Course):
-    """State of a growth that ends when enough rows are settled."""
-
-    level: float
-    share: float
-
-    def step(self, evidence: TrainedModel) -> GrowthStep:
-        problem = ""
-        with model_errors(evidence.model):
-            settled = _settled_share(evidence, self.level, self.options.sample_weight)
-        if settled >= self.share or evidence.n_members >= self.limit:
-            self.report, problem = _estimate(evidence, self.options, self.of_steps)
-        return replace(_step(evidence, self.report, problem), settled=settled)
-
-    def wanted(self) -> float:
-        last = self.steps[-1]
-        assert last.settled is not None
-        return last.n_members if last.settled >= self.share else math.ceil(CERTIFIED_GROWTH * last.n_members)
-
-    def outcome(self) -> Outcome:
-        return certified_outcome(self.steps[-1], self.share, self.level, self.limit)
-
-
-def _settled_share(evidence: TrainedModel, level: float, sample_weight: ArrayLike | None) -> float:
-    """Return the share of training rows whose label their out-of-bag members settle."""
-    adapter = find_adapter(evidence.model)
-    refuse_scores(adapter)
-    features = adapter.prepare(evidence.X)
-    bags = adapter.bags(evidence.X, features, np.asarray(evidence.y))
-    settled = []
-    for rows in row_blocks(adapter, features.shape[0]):
-        outputs, counted = adapter.block(features[rows], bags, rows)
-        unknown = np.zeros(counted.shape[1], dtype=np.int64)
-        settled.append(settled_rows(RowBlock(outputs, counted, unknown, label_count(adapter)), level))
-    found = np.concatenate(settled).astype(np.float64)
-    return float(np.average(found, weights=as_weight(sample_weight, found.size, "sample_weight")))
+        # By the probe's estimate only: using the second one as well would be another method.
+        return outcome_of(self.steps[0], self.steps[-1], self.limit, self.report)
 
 
 def _estimate(

@@ -17,7 +17,7 @@ from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fit
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
-from ens_plugin.sizing.grow import MAX_SIZE, Growth, find_trainer, grow, known_task, split_pipeline
+from ens_plugin.sizing.grow import MAX_SIZE, PROBE_SIZE, Growth, find_trainer, grow, known_task, split_pipeline
 
 __all__ = [
     "RightSizedClassifier",
@@ -37,8 +37,7 @@ class _RightSized(BaseEstimator):
     """Base class of the right-sized classifier and regressor."""
 
     estimator: Any
-    method: str
-    probe_size: int | None
+    probe_size: int
     max_size: int
     random_state: Any
     verbose: bool
@@ -84,7 +83,6 @@ class _RightSized(BaseEstimator):
             unfitted,
             X,
             y,
-            method=self.method,
             probe_size=self.probe_size,
             max_size=self.max_size,
             sample_weight=sample_weight,
@@ -130,13 +128,9 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
     criterion : {"auto", "agreement", "error", "probability", "metric"}, default="auto"
         What the size has to meet, as for :func:`ens_plugin.analyze`.
     tolerance : float, optional
-        What the ensemble may lose against infinitely many members, as for :func:`ens_plugin.analyze`; with
-        `certificate`, the share of rows that may stay unsettled.
-    certificate : float, optional
-        Level of a proof of labels, in place of an estimate, as for :func:`ens_plugin.grow`.
-    method : {"one_shot", "iterative"}, default="one_shot"
-    probe_size : int, optional
-        Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
+        What the ensemble may lose against infinitely many members, as for :func:`ens_plugin.analyze`.
+    probe_size : int, default=50
+        Members trained before the estimate.
     max_size : int, default=5001
         Most members of the ensemble.
     random_state : int, RandomState or None, default=None
@@ -183,9 +177,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         positive_label: object = None,
         criterion: str = AnalysisOptions.criterion,
         tolerance: float | None = None,
-        certificate: float | None = None,
-        method: str = "one_shot",
-        probe_size: int | None = None,
+        probe_size: int = PROBE_SIZE,
         max_size: int = MAX_SIZE,
         random_state: Any = None,
         verbose: bool = False,
@@ -195,8 +187,6 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         self.positive_label = positive_label
         self.criterion = criterion
         self.tolerance = tolerance
-        self.certificate = certificate
-        self.method = method
         self.probe_size = probe_size
         self.max_size = max_size
         self.random_state = random_state
@@ -221,7 +211,7 @@ class RightSizedClassifier(ClassifierMixin, _RightSized):
         EnsPluginError
             As :func:`ens_plugin.grow`; an earlier fit is then kept.
         """
-        names = ("metric", "positive_label", "criterion", "tolerance", "certificate")
+        names = ("metric", "positive_label", "criterion", "tolerance")
         self._keep(self._grow(X, y, sample_weight, **{name: getattr(self, name) for name in names}))
         self.classes_ = self.estimator_.classes_
         return self
@@ -256,9 +246,8 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
     tolerance : float, optional
         Wanted mean squared error in excess of the infinite ensemble's, relative to it, 0.01 by default; or distance of
         the metric, as for :func:`ens_plugin.analyze`.
-    method : {"one_shot", "iterative"}, default="one_shot"
-    probe_size : int, optional
-        Members trained before the first estimate; by default 50 for ``"one_shot"``, 100 for ``"iterative"``.
+    probe_size : int, default=50
+        Members trained before the estimate.
     max_size : int, default=5001
         Most members of the ensemble.
     random_state : int, RandomState or None, default=None
@@ -299,8 +288,7 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         *,
         metric: Metric | None = AnalysisOptions.metric,
         tolerance: float | None = AnalysisOptions.tolerance,
-        method: str = "one_shot",
-        probe_size: int | None = None,
+        probe_size: int = PROBE_SIZE,
         max_size: int = MAX_SIZE,
         random_state: Any = None,
         verbose: bool = False,
@@ -308,7 +296,6 @@ class RightSizedRegressor(RegressorMixin, _RightSized):
         self.estimator = estimator
         self.metric = metric
         self.tolerance = tolerance
-        self.method = method
         self.probe_size = probe_size
         self.max_size = max_size
         self.random_state = random_state

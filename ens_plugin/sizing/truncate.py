@@ -82,9 +82,9 @@ def truncate(
     fitted ensemble
         Of a Pipeline, a Pipeline with copies of its other steps.  Of a search, its truncated
         ``best_estimator_``: scores and parameters of a search are those of ensembles of full size.  Of a
-        :class:`ens_plugin.RightSizedClassifier` or regressor, or a :class:`ens_plugin.DynamicPruningClassifier`,
-        its truncated ``estimator_``.  Of an MLflow pyfunc, the truncated model inside it.  Nothing in it
-        is shared with `model`, except the models of :meth:`ens_plugin.CustomEnsemble.from_estimators`.
+        :class:`ens_plugin.RightSizedClassifier` or regressor, its truncated ``estimator_``.  Of an MLflow pyfunc, the
+        truncated model inside it.  Nothing in it is shared with `model`, except the models of
+        :meth:`ens_plugin.CustomEnsemble.from_estimators`.
 
     Raises
     ------

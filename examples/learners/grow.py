@@ -16,10 +16,7 @@ def main() -> None:
         growth = ens_plugin.grow(forest, X, y, criterion="agreement", tolerance=tolerance)
         print(f"{1 - tolerance:.1%} of the labels: {growth.n_members} trees. {growth.reason}\n")
 
-    growth = ens_plugin.grow(
-        RandomForestClassifier(random_state=0), X, y, criterion="agreement", tolerance=0.005, method="iterative"
-    )
-    print("By Fig. 3 of 2013, step by step:")
+    print("The last one, step by step:")
     columns = ["n_members", "recommended_size", "loss", "train_seconds", "estimate_seconds"]
     print(growth.to_frame()[columns].round(4).to_string(index=False))
 

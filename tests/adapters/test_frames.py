@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin.errors import DataMismatchError, InputError
+from ens_plugin.papers.dynamic_pruning_2009 import prune
 from ens_plugin.sizing.truncate import first_rows, predict_alike, predicted
 from tests.extras import lightgbm, xgboost
 
@@ -252,6 +253,6 @@ def test_predictions_of_a_frame_with_categories_are_those_of_pandas(name: str) -
 
 def test_pruning_refuses_rows_that_are_not_computed() -> None:
     X, y = numbers(0)
-    pruned = ens_plugin.DynamicPruningClassifier(RandomForestClassifier(20, random_state=0)).fit(X, y)
+    pruned = prune(RandomForestClassifier(20, random_state=0).fit(X, y), X, y)
     with pytest.raises(InputError, match=r"pass X\.collect\(\)"):
         pruned.predict(LazyFrame())

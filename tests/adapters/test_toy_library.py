@@ -13,7 +13,6 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import ClassifierMixin
 
 import ens_plugin
 from ens_plugin import autolog
@@ -151,29 +150,10 @@ def test_a_size_chosen_in_training_needs_a_task(learner: Any) -> None:
         learner(Untagged()).fit(X, Y)
 
 
-def test_pruning_of_values_without_tags_is_refused() -> None:
-    ens_plugin.register_adapter(OfUntagged)
-    with pytest.raises(UnsupportedModelError):
-        ens_plugin.DynamicPruningClassifier(Untagged()).fit(X, Y)
-
-
 def test_grow_refuses_what_has_no_parameters() -> None:
     ens_plugin.register_adapter(OfUntagged)
     with pytest.raises(UnsupportedModelError, match="Closed has no get_params and no set_params"):
         ens_plugin.grow(Closed(), X, Y)
-
-
-def test_pruning_refuses_before_training_what_the_library_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing(ToyAdapter):
-        @classmethod
-        def refuse_boosting(cls, estimator: Any) -> None:
-            raise UnsupportedModelError("Its members correct one another.")
-
-    classifier = type("ToyClassifier", (ClassifierMixin, ToyForest), {})
-    ens_plugin.register_adapter(Refusing)
-    monkeypatch.setattr(ToyForest, "fit", lambda *_: pytest.fail("It was trained before it was refused."))
-    with pytest.raises(UnsupportedModelError, match="correct one another"):
-        ens_plugin.DynamicPruningClassifier(classifier()).fit(X, Y > 0.5)
 
 
 def test_a_flavour_of_a_built_in_library_keeps_its_options() -> None:

@@ -35,6 +35,7 @@ from sklearn.utils import check_random_state
 import ens_plugin
 from ens_plugin.analysis.steps import step_findings
 from ens_plugin.errors import DataMismatchError, EnsPluginWarning, WeakEstimateWarning
+from ens_plugin.papers.dynamic_pruning_2009 import prune
 from ens_plugin.papers.members import out_of_bag_members
 
 FOUND = "was fitted to the target of all rows"
@@ -224,7 +225,7 @@ def test_every_use_of_the_training_rows_is_doubted() -> None:
     with pytest.warns(WeakEstimateWarning, match=FOUND):
         ens_plugin.oob_predictions(model, X)
     with pytest.warns(WeakEstimateWarning, match=FOUND):
-        ens_plugin.DynamicPruningClassifier(clone(model)).fit(X, y)
+        prune(model, X, y)
     assert any(FOUND in text for text in ens_plugin.oob_permutation_importance(model, X, y, n_repeats=1).warnings)
     assert any(FOUND in text for text in ens_plugin.predict_with_uncertainty(model, X, y, X[:3]).warnings)
     with warnings.catch_warnings():

@@ -97,7 +97,7 @@ def test_smoke(script: str, tmp_path: Path) -> None:
     if script in NEED_BOOSTERS:
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
-    if script in ("checks.links", "learners.pruning", "learners.certificate"):
+    if script == "checks.links":
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
     if script == "cost.spark":
         pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'ens-plugin[spark]'")

@@ -149,46 +149,27 @@ def test_the_search_without_folds() -> None:
 
 
 def test_pruning() -> None:
-    text = page("how-to/pruning.md")
+    text = page("explanations/papers.md")
     problems = ("twonorm", "ringnorm", "circle", "spiral", "breast cancer", "digits")
-    times = [float(cells("learners.pruning", f"forest, {problem}")[0][2]) for problem in problems]
-    other = [
-        float(whole(measured("learners.pruning", f"{problem}, rule learned: labels other than the whole forest's (%)")))
-        for problem in problems
-    ]
-    assert f"predict {extremes(times, 1)} times as fast" in text
-    assert f"than the whole forest's for {extremes(other)} % of the rows" in text
-    queried = [
-        float(whole(measured("learners.pruning", f"{problem}: members queried, learned / full")))
-        for problem in problems
-    ]
-    assert f"because it queries {extremes(queried)} times as many members as" in text
-    ((_, _, lightgbm, _, _, _, _, _, one_row),) = [
-        row for row in cells("learners.pruning", "LightGBM, twonorm") if len(row) == 9
-    ]
-    ((_, _, xgboost, _, _, hard, _, _, one_row_too),) = [
-        row for row in cells("learners.pruning", "XGBoost, twonorm") if len(row) == 9
-    ]
-    assert one_row == one_row_too
-    assert f"a single row is predicted {one_row} times as fast with pruning as without" in text
-    assert (
-        f"{lightgbm} times as fast for LightGBM and {xgboost} times for XGBoost, but {hard} times for XGBoost" in text
+    other, queried = (
+        [float(whole(measured("learners.pruning", measure.format(problem)))) for problem in problems]
+        for measure in (
+            "{}, rule learned: labels other than the whole forest's (%)",
+            "{}: members queried, learned / full",
+        )
     )
+    assert f"than the whole forest's for {extremes(other)} % of the rows" in text
+    assert f'queries {extremes(queried)} times as many members as `"full"`' in text
 
 
 def test_proofs_of_labels() -> None:
-    text, script = page("how-to/certificate.md"), "learners.certificate"
-    found = [row for row in rows(script) if len(row) == 8 and "forest, " in row[0]]
-    votes = [row for row in found if not row[0].startswith("shallow")]
-    averages = [row for row in found if row[0].startswith("shallow")]
-    over_infinite, over_learned = ([float(row[place]) for row in votes] for place in (6, 7))
+    text, script = page("explanations/papers.md"), "learners.certificate"
+    votes = [row for row in rows(script) if len(row) == 8 and row[0].startswith("forest, ")]
     settled = [float(row[4].partition("; ")[2]) for row in votes]
-    assert f'{extremes(over_infinite)} times as many members as `"infinite"` are queried' in text
-    assert f"{extremes(over_learned)} times as many as by the default" in text
-    assert f'{extremes([float(row[6]) for row in averages])} times as many as `"infinite"`' in text
-    assert f"{extremes(settled, 1)} % of the rows were settled" in text
+    assert f'{extremes([float(row[6]) for row in votes])} times as many members as `"infinite"`' in text
+    assert f"settles {extremes(settled, 1)} % of the rows" in text
     wrong = max(values(script, "rows settled wrongly, upper 95 % bound"))
-    assert f"at most {wrong:.2f} % of the rows wrongly" in text
+    assert f"at most {wrong:.2f} % of them wrongly" in text
 
 
 def test_prediction_intervals() -> None:
@@ -291,7 +272,7 @@ def test_differences_of_seeds(methods: str) -> None:
     ) in methods
 
 
-def test_the_errata_of_2004(methods: str) -> None:
+def test_the_errata_of_2004() -> None:
     mean, spread = (
         next(row for row in rows("papers.model_averaging_2004") if row[0].startswith(start) and len(row) == 4)
         for start in ("mean: printed", "sd: printed")
@@ -299,4 +280,4 @@ def test_the_errata_of_2004(methods: str) -> None:
     assert (
         f"they are exceeded in {whole(mean[3])} and {whole(spread[3])} % of the repetitions, not in {mean[2]} and "
         f"{spread[2]} %"
-    ) in methods
+    ) in page("explanations/papers.md")

@@ -29,7 +29,7 @@ DEFINITIONS: dict[str, set[str]] = {
     "docs/explanations/metrics.md": {"0 of 160"},  # A sum over cells, which test_figures.py compares.
     "docs/explanations/other-tools.md": {"1", "37"},
     "docs/explanations/prediction-intervals.md": {"37"},
-    "docs/explanations/pruning.md": {"1"},
+    "docs/explanations/papers.md": {"5"},
     "docs/explanations/spark.md": {"4"},  # The width of a cell.
     "docs/explanations/uncertainties.md": {"3.5"},
     "docs/explanations/worked-example.md": {"27.5"},

@@ -46,7 +46,7 @@ def test_import_of_an_analysis_loads_no_page_and_no_figures(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_plain_analysis_loads_nothing_for_metrics_judged_models_stopping_and_json(tmp_path: Path) -> None:
+def test_a_plain_analysis_loads_nothing_for_metrics_judged_models_and_json(tmp_path: Path) -> None:
     code = """
 import sys
 from sklearn.datasets import load_breast_cancer
@@ -54,7 +54,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 X, y = load_breast_cancer(return_X_y=True)
 report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
-parts = ("analysis.judged", "analysis.metric_curves", "core.stopping", "report.serialization", "report.html", "spark")
+parts = ("analysis.judged", "analysis.metric_curves", "report.serialization", "report.html", "spark")
 found = lambda: sorted(part for part in parts if f"ens_plugin.{part}" in sys.modules)
 print(found())
 ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y, metric="roc_auc")

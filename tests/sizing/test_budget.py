@@ -220,13 +220,6 @@ def test_an_ensemble_without_a_predict_has_bytes_alone() -> None:
     assert bytes_of(ens_plugin.truncate(custom, max_bytes=limit)) <= limit
 
 
-@pytest.mark.usefixtures("clock")
-def test_a_pruning_classifier_costs_what_the_ensemble_in_it_does() -> None:
-    pruned = ens_plugin.DynamicPruningClassifier(RandomForestClassifier(40, random_state=0)).fit(X, y)
-    costs = ens_plugin.measure_costs(pruned, X)
-    assert (costs.latency.fixed, costs.latency.per_member) == pytest.approx((0.005, 0.00101))
-
-
 def test_members_of_very_different_bytes_are_counted_by_their_own() -> None:
     model = forest(30)
     deep, flat = forest(15), forest(15, max_depth=1)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from ens_plugin.core.certificate import is_settled
-from ens_plugin.core.stopping import StoppingTable, certificate_table, checkpoints, stopping_table, uniform_prior
+from ens_plugin.papers.dynamic_pruning_2009.stopping import (
+    StoppingTable,
+    certificate_table,
+    checkpoints,
+    stopping_table,
+    uniform_prior,
+)
 from tests.statistical.harness import PROBLEMS, FloatArray, Problem, repeat
 
 N_MEMBERS, N_ROWS, N_REPEATS = 301, 2000, 20
@@ -35,12 +41,12 @@ def settled_wrongly(rng: np.random.Generator, problem: Problem, table: StoppingT
 
 @problems
 def test_the_table_settles_wrong_labels_no_more_often_than_the_level(problem: Problem) -> None:
-    table = certificate_table(N_MEMBERS, LEVEL)
+    table = certificate_table(checkpoints(N_MEMBERS), LEVEL)
     assert repeat(N_REPEATS, lambda rng: settled_wrongly(rng, problem, table)).mean() <= LEVEL
 
 
 def test_a_rule_that_assumes_a_distribution_breaks_the_level_on_close_rows() -> None:
-    table = stopping_table(uniform_prior(N_MEMBERS), 1 - LEVEL, target="infinite")
+    table = stopping_table(uniform_prior(N_MEMBERS), checkpoints(N_MEMBERS), 1 - LEVEL, "infinite")
     assert repeat(N_REPEATS, lambda rng: settled_wrongly(rng, close_rows, table)).mean() > 2 * LEVEL
 
 

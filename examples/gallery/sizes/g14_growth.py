@@ -2,8 +2,8 @@
 A forest grown to the size it needs
 ===================================
 
-``grow`` trains 100 trees, estimates how many are needed, and trains more until there are enough.  The points are its
-estimates.
+``grow`` trains 50 trees, estimates how many promise to be enough, and trains the rest.  The points are its estimates
+from the 50 and from all.
 """
 
 # %%
@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 
 X, y = load_breast_cancer(return_X_y=True)
-growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, method="iterative")
+growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y)
 steps = [step for step in growth.history if step.interval is not None]
 figure, axes = plt.subplots(layout="constrained")
 for step in steps:

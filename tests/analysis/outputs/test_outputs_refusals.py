@@ -21,6 +21,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
+from ens_plugin.papers.dynamic_pruning_2009 import prune
 from tests.analysis.outputs.cases import FOREST, LABELS, MODELS, VALUES, XR, X, label_forest, value_forest
 
 
@@ -90,7 +91,7 @@ def test_forests_of_unequal_sizes_have_no_mean() -> None:
         lambda model: oob_predictions(model, X, LABELS),
         lambda model: ens_plugin.oob_permutation_importance(model, X, LABELS),
         lambda model: ens_plugin.training_variance(model, X, X[:2]),
-        lambda model: ens_plugin.DynamicPruningClassifier(model).fit(X, LABELS),
+        lambda model: prune(model, X, LABELS),
     ],
 )
 @pytest.mark.parametrize("name", ["forest", "own forests"])

@@ -23,7 +23,7 @@ from benchmarks.papers.real_problems_2013 import (
     pruned,
 )
 from ens_plugin.core.error_curve import agreement, recommended_size
-from ens_plugin.core.stopping import stopping_table, uniform_prior
+from ens_plugin.papers.dynamic_pruning_2009.stopping import checkpoints, stopping_table, uniform_prior
 
 
 def test_the_papers_figures_are_those_of_the_other_section() -> None:
@@ -82,7 +82,7 @@ def test_needed_size_is_the_one_that_the_probabilities_want() -> None:
 @pytest.mark.parametrize("rule", ["full", "infinite"])
 def test_pruning_asks_row_by_row_until_the_table_settles_it(rule: str) -> None:
     votes = np.random.default_rng(1).random((41, 60)) < np.linspace(0.05, 0.95, 60)
-    bounds = stopping_table(uniform_prior(41), 0.99, target=rule)
+    bounds = stopping_table(uniform_prior(41), checkpoints(41), 0.99, rule)
     asked, others, wrong = [], [], []
     for row in votes.T:
         for place, trees in enumerate(bounds.checkpoints):

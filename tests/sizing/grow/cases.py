@@ -20,6 +20,6 @@ def forest(**options: Any) -> RandomForestClassifier:
 
 
 @cache
-def grown(method: str = "one_shot") -> Growth:
+def grown() -> Growth:
     """Return the growth of a forest on these rows, which tests must not change."""
-    return grow(forest(), X, Y, method=method, **TIGHT)
+    return grow(forest(), X, Y, **TIGHT)

@@ -36,10 +36,8 @@ def trees_of(model: Any) -> str:
 
 
 class TestLightGBM:
-    @pytest.mark.fast_cases("one_shot")
-    @pytest.mark.parametrize("method", ["one_shot", "iterative"])
-    def test_grows_in_a_single_fit_to_the_trees_of_one_training(self, method: str) -> None:
-        growth = grow(lightgbm_forest(), X, Y, method=method, **TIGHT)
+    def test_grows_in_a_single_fit_to_the_trees_of_one_training(self) -> None:
+        growth = grow(lightgbm_forest(), X, Y, **TIGHT)
         whole = lightgbm_forest(n_estimators=growth.n_members).fit(X, Y)
         assert growth.trained_members > 20
         assert growth.trained_members == growth.history[-1].n_members
@@ -112,12 +110,10 @@ class TestXGBoost:
     def xgboost(self) -> Any:
         return pytest.importorskip("xgboost", reason="xgboost is not installed")
 
-    @pytest.mark.fast_cases("one_shot")
-    @pytest.mark.parametrize("method", ["one_shot", "iterative"])
-    def test_starts_anew_and_counts_it(self, xgboost: Any, method: str) -> None:
+    def test_starts_anew_and_counts_it(self, xgboost: Any) -> None:
         # By default four in five rows are in the bag, so that each row is out of bag for few.
         forest = xgboost.XGBRFClassifier(random_state=0, subsample=0.5, n_jobs=1)
-        growth = grow(forest, X, Y, method=method, **TIGHT)
+        growth = grow(forest, X, Y, **TIGHT)
         whole = clone(forest).set_params(n_estimators=growth.history[-1].n_members).fit(X, Y)
         assert growth.trained_members == sum(step.n_members for step in growth.history)
         assert [step.trained_members for step in growth.history] == list(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def assert_same_members(grown: Any, whole: Any) -> None:
         assert_array_equal(ours, theirs)
 
 
-# What one shot and Fig. 3 do, step by step.
+# What is trained and estimated, step by step.
 
 
 @pytest.mark.slow
@@ -52,7 +51,7 @@ def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
 
 @pytest.mark.slow
 def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
-    growth = grown("iterative")
+    growth = grown()
     assert len(growth.history) > 1
     for step in (growth.history[0], growth.history[-1]):
         report = ens_plugin.analyze(forest(n_estimators=step.n_members).fit(X, Y), X, Y, tolerance=TIGHT["tolerance"])
@@ -63,36 +62,8 @@ def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
         assert step.error == report.error
 
 
-def test_iterative_follows_the_pseudo_code() -> None:
-    growth = grown("iterative")
-    sizes = [step.n_members for step in growth.history]
-    wanted = [step.recommended_size for step in growth.history]
-    assert sizes[0] == 20
-    for size, recommended, following in zip(sizes, wanted, sizes[1:], strict=False):
-        assert recommended > size
-        assert following == min(recommended, 2 * size)
-    assert wanted[-1] <= sizes[-1]
-    assert growth.n_members == wanted[-1]
-    assert growth.trained_members == sizes[-1]
-    # The growth by a factor 2 at most was met on the way.
-    assert any(following == 2 * size for size, following in pairwise(sizes))
-
-
-def test_the_old_name_of_the_iterative_method_is_deprecated() -> None:
-    with pytest.warns(FutureWarning, match="'figure3' is deprecated"):
-        growth = grow(forest(), X, Y, method="figure3", criterion="agreement", tolerance=0.1)
-    assert growth.method == "iterative"
-
-
-@pytest.mark.slow
-def test_iterative_starts_at_100_and_one_shot_at_50() -> None:
-    assert grow(forest(), X, Y, method="iterative", criterion="agreement", tolerance=0.1).history[0].n_members == 100
-    assert grow(forest(), X, Y, criterion="agreement", tolerance=0.1).history[0].n_members == 50
-
-
-@pytest.mark.parametrize("method", ["one_shot", "iterative"])
-def test_members_beyond_the_estimate_are_left_out(method: str) -> None:
-    growth = grow(forest(), X, Y, method=method, criterion="agreement", tolerance=0.05)
+def test_members_beyond_the_estimate_are_left_out() -> None:
+    growth = grow(forest(), X, Y, criterion="agreement", tolerance=0.05)
     (step,) = growth.history
     assert growth.n_members == step.recommended_size == len(growth.model.estimators_) < step.n_members
     assert growth.trained_members == step.n_members
@@ -128,12 +99,11 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
 
 
 @pytest.mark.fast_cases(
-    "RandomForestClassifier(random_state=0)-one_shot",
-    "RandomForestClassifier(class_weight='balanced', oob_score=Tr-iterative",
-    "ExtraTreesClassifier(bootstrap=True, random_state=1)-iterative",
-    "BaggingClassifier(random_state=2)-one_shot",
+    "RandomForestClassifier(random_state=0)",
+    "RandomForestClassifier(class_weight='balanced', oob_score=Tr",
+    "ExtraTreesClassifier(bootstrap=True, random_state=1)",
+    "BaggingClassifier(random_state=2)",
 )
-@pytest.mark.parametrize("method", ["one_shot", "iterative"])
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -146,9 +116,9 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any, method: str) -> None:
+def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any) -> None:
     rows, labels = X[::2], Y[::2]
-    growth = grow(estimator, rows, labels, method=method, probe_size=25)
+    growth = grow(estimator, rows, labels, probe_size=25)
     whole = clone(estimator).set_params(n_estimators=growth.n_members).fit(rows, labels)
     assert growth.n_members > 25
     assert growth.model.get_params(deep=False) == whole.get_params(deep=False)

@@ -28,7 +28,6 @@ from ens_plugin.errors import (
     InputError,
     NotConvergedWarning,
     UnsupportedModelError,
-    WeakEstimateWarning,
 )
 from tests.sizing.grow.cases import TIGHT, X, Y, forest
 
@@ -53,14 +52,6 @@ def test_one_member_less_than_wanted_is_not_converged() -> None:
     with pytest.warns(NotConvergedWarning, match="max_size"):
         assert not grow(forest(), X, Y, max_size=probe.recommended_size - 1, **TIGHT).converged
     assert grow(forest(), X, Y, max_size=probe.recommended_size, **TIGHT).converged
-
-
-def test_iterative_stops_at_max_size_too() -> None:
-    with pytest.warns(NotConvergedWarning, match="max_size=30"):
-        growth = grow(
-            forest(), X, Y, criterion="agreement", tolerance=0.005, method="iterative", probe_size=20, max_size=30
-        )
-    assert [step.n_members for step in growth.history] == [20, 30]
 
 
 def test_a_size_beyond_all_looked_at_is_not_given_a_number() -> None:
@@ -143,13 +134,10 @@ def test_what_cannot_be_grown_is_refused(estimator: Any, error: type[Exception],
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"method": "iterated"}, "method must be 'one_shot' or 'iterative'"),
-        ({"method": None}, "method must be"),
         ({"criterion": "agreement", "tolerance": 0.5}, "must be below 0.5"),
         ({"tolerance": 0.0}, "tolerance must be"),
         ({"probe_size": 9}, "probe_size must be a whole number of at least 10"),
         ({"max_size": 49}, "max_size=49 is below the 50 members of the probe"),
-        ({"max_size": 99, "method": "iterative"}, "max_size=99 is below the 100 members"),
         ({"max_size": 60.5}, "max_size must be"),
         ({"max_size": 10**10}, "max_size must be a whole number of at most 1000000000"),
         ({"probe_size": 10**30, "max_size": 10**9}, "probe_size must be a whole number of at most 1000000"),
@@ -170,7 +158,6 @@ def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str,
     [
         (RandomForestRegressor(), {"criterion": "agreement"}, "predicts values"),
         (make_pipeline(StandardScaler(), BaggingClassifier()), {"criterion": "accuracy"}, "criterion must be one of"),
-        (RandomForestRegressor(), {"certificate": 0.05}, "RandomForestRegressor is a regression"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -198,12 +185,11 @@ def selection_on_noise() -> tuple[Pipeline, NDArray[Any], NDArray[Any]]:
     return make_pipeline(SelectKBest(k=20), RandomForestClassifier(random_state=0)), X, y
 
 
-@pytest.mark.parametrize("method", ["one_shot", "iterative"])
-def test_a_size_from_a_report_with_doubts_about_a_step_is_not_used(method: str) -> None:
+def test_a_size_from_a_report_with_doubts_about_a_step_is_not_used() -> None:
     """The same road as for near-copies: the doubt is the reason, and growth has not converged."""
     pipeline, X, y = selection_on_noise()
     with pytest.warns(NotConvergedWarning, match="no size can be estimated from that: Step 'selectkbest'"):
-        growth = ens_plugin.grow(pipeline, X, y, method=method)
+        growth = ens_plugin.grow(pipeline, X, y)
     assert not growth.converged
     assert growth.report is not None
     assert growth.history[-1].problem == growth.report.basis.doubts[0]
@@ -212,19 +198,13 @@ def test_a_size_from_a_report_with_doubts_about_a_step_is_not_used(method: str) 
 
 
 def test_every_doubt_of_the_report_is_said() -> None:
-    """Settled labels are proved whatever the doubt, so that growth converges, and the doubts are warned of."""
     rng = np.random.default_rng(0)
     X, y = np.repeat(rng.normal(size=(60, 5)), 4, axis=0), np.repeat(rng.integers(0, 2, 60), 4)
     X = X + 1e-9 * rng.normal(size=X.shape)
-    forest = RandomForestClassifier(random_state=0)
-    with pytest.warns() as of_estimate:
-        growth = ens_plugin.grow(forest, X, y)
-    with pytest.warns(WeakEstimateWarning) as of_proof:
-        proved = ens_plugin.grow(forest, X, y, certificate=0.05, tolerance=0.4, max_size=300)
-    for found, warnings in ((growth, of_estimate), (proved, of_proof)):
-        assert found.report is not None
-        doubts = found.report.basis.doubts
-        assert doubts
-        assert all(any(doubt in str(each.message) for each in warnings) for doubt in doubts)
-    assert proved.converged
+    with pytest.warns() as warnings:
+        growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y)
+    assert growth.report is not None
+    doubts = growth.report.basis.doubts
+    assert doubts
+    assert all(any(doubt in str(each.message) for each in warnings) for doubt in doubts)
     assert not growth.converged

@@ -87,13 +87,10 @@ class TestFit:
 
     @pytest.mark.slow
     def test_every_option_reaches_grow(self) -> None:
-        model = RightSizedClassifier(
-            method="iterative", probe_size=15, max_size=17, criterion="agreement", tolerance=0.001, random_state=0
-        )
+        model = RightSizedClassifier(probe_size=15, max_size=17, criterion="agreement", tolerance=0.001, random_state=0)
         with pytest.warns(NotConvergedWarning, match="max_size=17"):
             model.fit(X, Y)
         assert [step.n_members for step in model.growth_.history] == [15, 17]
-        assert model.growth_.method == "iterative"
         rows, target = load_diabetes(return_X_y=True)
         sizes = [
             RightSizedRegressor(tolerance=share, random_state=0).fit(rows, target).n_members_ for share in (0.02, 0.005)

@@ -1,13 +1,35 @@
-r"""How many members a row needs until the others cannot change its label, for votes and for probabilities.
+r"""How many members a row needs until the others cannot change its label, for votes, probabilities and scores.
 
-Tables of when the counting of votes may stop, for ensembles whose members vote for one of two labels. Members are
-exchangeable: of T members, K of which vote for the second label, every order is equally likely. The prior of a row is
-therefore the distribution of K, and the tables follow from drawing members without replacement
-(``docs/methods/pruning.md``).
+Of T members, t have voted about a row, and K of all T will have voted for the second of two labels.  Given K, every
+order of the members is equally likely, so the prior of a row is the distribution of K, and drawing without replacement
+gives the chance :math:`r_t(k)` of k votes among t:
 
-Tables of when a row's label is settled, for probabilities, raw scores and more than two labels. Hard votes on two
-labels have exact tables, :func:`stopping_table`. The tables of this module are approximations, of any number
-of labels by the leader against the runner-up; ``docs/methods/pruning.md`` has their assumptions.
+.. math:: r_t(k) = r_{t+1}(k + 1) \frac{k + 1}{t + 1} + r_{t+1}(k) \frac{t + 1 - k}{t + 1}, \qquad r_T(k) = P(K = k),
+
+and alike :math:`j_t(k)`, jointly with the event that the target chooses the second label.  The target is the whole
+ensemble's label (the rule of 2009) or the infinite one's (that of 2011).  The posterior chance of the second label
+after k of t votes is :math:`j_t(k) / r_t(k)`, whenever one looks; under a uniform prior it is the beta-binomial tail of
+2009 and :math:`1 - I_{1/2}(k + 1, t - k + 1)` of 2011.  A row is settled where the label with most votes has at least
+the wanted chance, also with the prior odds of the two labels made even.
+
+That is exact for votes on two labels.  The other tables are approximations.
+
+**Probabilities of two labels.**  A sum of t probabilities counts as :math:`\phi t` votes, :math:`\phi` the hard votes
+that one member is worth, 1 without learning: no probability of a given mean varies more than a vote.
+
+**More labels.**  The votes for the leader and the runner-up are taken as votes on two labels, and all other members as
+still to come, so that rather too many members are queried.
+
+**Raw scores.**  The mean of t scores is normal with a standard deviation :math:`\sigma / \sqrt t`, the same for all
+rows.
+
+References
+----------
+Hernandez-Lobato, D., Martinez-Munoz, G., Suarez, A. (2009). Statistical instance-based pruning in ensembles of
+independent classifiers. IEEE Transactions on Pattern Analysis and Machine Intelligence 31, 364-369.
+
+Hernandez-Lobato, D., Martinez-Munoz, G., Suarez, A. (2011). Inference on the prediction of ensembles of infinite size.
+Pattern Recognition 44, 1426-1434.
 """
 
 from __future__ import annotations
@@ -21,10 +43,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincc, ndtr, ndtri
 from scipy.stats import binom
 
-from ens_plugin.core.certificate import as_level, log_wealth
+from ens_plugin.core.certificate import log_wealth
 from ens_plugin.core.row_model import GRID
-from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight, counted
-from ens_plugin.errors import InputError
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight
 
 __all__ = [
     "DuelTable",
@@ -42,12 +63,14 @@ __all__ = [
     "score_table",
     "stopping_table",
     "symmetric",
-    "top_two",
     "uniform_prior",
     "vote_share_table",
 ]
 
 STEPS = 8
+BISECTIONS = 24
+# Means of members are within so many standard deviations of the largest mean score.
+HIGHEST_SPREADS = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,18 +164,17 @@ def checkpoints(n_members: int, together: int = 1) -> IntArray:
     return np.array(found, dtype=np.int64)
 
 
-def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full", together: int = 1) -> StoppingTable:
-    """Return the counts of votes at which the target's label has a wanted posterior probability.
+def stopping_table(prior: VotePrior, schedule: IntArray, confidence: float, target: str = "full") -> StoppingTable:
+    """Return the counts of votes at which the target's label has a wanted posterior probability, by checkpoint.
 
     The target is the "full" ensemble (2009) or the "infinite" one (2011).  The label with most votes must have the
     probability under the prior, and under the prior with the same weight for either label of the target: otherwise a
     label of few rows could be excluded too early.  At the last checkpoint every row is settled.
     """
     wanted = as_confidence(confidence)
-    schedule = checkpoints(prior.n_members, together)
     second = prior.chooses_second(target)
     first = prior.full - second
-    rarer = rarer_weights(float(first.sum()), float(second.sum()))
+    rarer = _rarer_weights(float(first.sum()), float(second.sum()))
     lower, upper = np.empty((2, schedule.size))
     for place, (for_first, for_second) in enumerate(
         zip(_thinned(first, schedule), _thinned(second, schedule), strict=True)
@@ -163,12 +185,10 @@ def stopping_table(prior: VotePrior, confidence: float, *, target: str = "full",
         settles_second = leads & ((1.0 - wanted) * for_second >= wanted * rarer[1] * for_first)
         lower[place] = _last(settles_first)
         upper[place] = schedule[place] - _last(settles_second[::-1])
-    lower[-1] = prior.n_members // 2
-    upper[-1] = lower[-1] + 1
-    return StoppingTable(schedule, lower, upper)
+    return _closed(schedule, lower, upper)
 
 
-def certificate_table(n_members: int, level: float, together: int = 1) -> StoppingTable:
+def certificate_table(schedule: IntArray, level: float) -> StoppingTable:
     """Return the counts of votes at which a label is proved to be the infinite ensemble's, whatever the distribution.
 
     For each row, the wrong one of two labels is settled with a chance of at most `level`.  The chance is highest where
@@ -176,22 +196,24 @@ def certificate_table(n_members: int, level: float, together: int = 1) -> Stoppi
     may be smaller than 1/level, which holds for any number of members and looks.  At the last checkpoint every row is
     settled, without proof.
     """
-    chance = as_level(level)
-    schedule = checkpoints(n_members, together)
     wealth = [log_wealth(np.arange(size + 1), size - np.arange(size + 1)) for size in schedule]
     steps = [binom.pmf(np.arange(step + 1), step, 0.5) for step in np.diff(schedule, prepend=0)]
-    enough, too_low = -np.log(chance), 0.0
+    enough, too_low = -np.log(level), 0.0
     for _ in range(BISECTIONS):
         middle = (enough + too_low) / 2.0
-        if _chance_of_crossing(_needed_votes(wealth, middle), steps) <= chance:
+        if _chance_of_crossing(_needed_votes(wealth, middle), steps) <= level:
             enough = middle
         else:
             too_low = middle
-    upper = _needed_votes(wealth, enough)
-    lower = schedule - upper
+    upper = _needed_votes(wealth, enough).astype(np.float64)
+    return _closed(schedule, schedule - upper, upper)
+
+
+def _closed(schedule: IntArray, lower: FloatArray, upper: FloatArray) -> StoppingTable:
+    """Return the table of counts with these bounds, and at the last checkpoint with bounds that settle every row."""
     lower[-1] = schedule[-1] // 2
     upper[-1] = lower[-1] + 1
-    return StoppingTable(schedule, lower.astype(np.float64), upper.astype(np.float64))
+    return StoppingTable(schedule, lower, upper)
 
 
 def _needed_votes(wealth: Sequence[FloatArray], needed: float) -> IntArray:
@@ -209,16 +231,12 @@ def _chance_of_crossing(upper: IntArray, steps: Sequence[FloatArray]) -> float:
     return crossed
 
 
-def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "full") -> tuple[float, float]:
-    """Return the exact mean number of members queried, and share of rows with another final label than the target's.
+def expected_stopping(table: StoppingTable, prior: VotePrior) -> tuple[float, float]:
+    """Return the exact mean number of members queried, and share of rows with another label than the whole ensemble's.
 
     `prior` is the rows' true distribution of votes, which may differ from the prior of the table.
     """
-    if table.checkpoints[-1] != prior.n_members:
-        raise InputError(
-            f"prior has {counted(prior.n_members, 'member')} and table {table.checkpoints[-1]}; pass equal numbers."
-        )
-    second = prior.chooses_second(target)
+    second = prior.chooses_second("full")
     alive = np.ones(1)
     queries, disagreement = 0.0, 0.0
     begun = 0
@@ -236,7 +254,7 @@ def expected_stopping(table: StoppingTable, prior: VotePrior, *, target: str = "
     return queries, disagreement
 
 
-def rarer_weights(first: float, second: float) -> tuple[float, float]:
+def _rarer_weights(first: float, second: float) -> tuple[float, float]:
     """Return factors of the rival chance of each label, by which a rare label is settled no earlier than a common one.
 
     `first` and `second` are the chances that the target predicts either label.
@@ -266,11 +284,6 @@ def _one_more(alive: FloatArray, size: int) -> FloatArray:
 def _last(settled: NDArray[np.bool_]) -> int:
     """Return the position of the last of the leading True values, -1 if there are none."""
     return int(settled.size if settled.all() else np.argmin(settled)) - 1
-
-
-BISECTIONS = 24
-# Means of members are within so many standard deviations of the largest mean score.
-HIGHEST_SPREADS = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,12 +322,10 @@ class DuelTable:
 
         `support`, shape (n_rows, n_labels), are the votes for each label so far, or its summed probability.
         """
-        leader, runner_up = top_two(support)
+        leader, runner_up = _top_two(support)
         to_come = self.checkpoints[-1] - self.checkpoints[place]
-        if to_come == 0:
-            return np.ones(leader.size, dtype=bool)
         enough = np.interp(leader + runner_up, self.total, self.needed)
-        return np.asarray((leader >= enough) | (leader - runner_up > to_come))
+        return np.asarray((leader >= enough) | (leader - runner_up > to_come) | (to_come == 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,11 +337,11 @@ class LeadTable:
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which rows need no further member at a checkpoint, by summed scores of shape (n_rows, n_labels)."""
-        leader, runner_up = top_two(support)
+        leader, runner_up = _top_two(support)
         return np.asarray(leader - runner_up >= self.lead[place])
 
 
-def top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the largest and the second largest support of each row, from support of shape (n_rows, n_labels)."""
     # With each label contiguous in memory, the comparison is four times as fast.
     first, other, *rest = np.ascontiguousarray(support.T)
@@ -358,79 +369,67 @@ def symmetric(prior: RowPrior, centre: float) -> RowPrior:
     )
 
 
-def vote_share_table(
-    prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1
-) -> StoppingTable:
+def vote_share_table(prior: RowPrior, schedule: IntArray, confidence: float, target: str) -> StoppingTable:
     """Return bounds on the summed probability of the second of two labels, beyond which a row's label is settled.
 
     A sum over t members counts as phi t votes, phi the hard votes that one member is worth: exact for hard votes,
     and right in mean and variance for members whose variance is 1/phi of a vote's.  The other arguments are those of
     :func:`stopping_table`.
     """
-    schedule = checkpoints(n_members, together)
-    shares = _needed_shares(prior, schedule, n_members, confidence, target)
     mirrored = RowPrior(1.0 - prior.support, prior.weights, prior.spread)
-    lower = 1.0 - _needed_shares(mirrored, schedule, n_members, confidence, target)
-    return StoppingTable(schedule, *_bounds_on_sums(schedule, lower, shares, 0.5))
+    lower, upper = (_needed_shares(of, schedule, confidence, target) for of in (mirrored, prior))
+    return _bounds_on_sums(schedule, 1.0 - lower, upper, 0.5)
 
 
-def duel_table(prior: RowPrior, n_members: int, confidence: float, *, target: str, together: int = 1) -> DuelTable:
+def duel_table(prior: RowPrior, schedule: IntArray, confidence: float, target: str) -> DuelTable:
     """Return the support at which the leader of more than two labels is settled against the runner-up.
 
     All members that did not support one of the two yet are treated as not yet queried: with more votes open, a change
     of leader is likelier, so the approximation errs on the side of querying more members.  The prior is that of one
     label's share of the support of two labels, symmetric in the two.
     """
-    totals = checkpoints(n_members)
-    shares = _needed_shares(prior, totals, n_members, confidence, target)
-    needed = np.where(shares <= 1.0, shares * totals, n_members + 1.0)
-    return DuelTable(checkpoints(n_members, together), totals.astype(np.float64), needed)
+    totals = checkpoints(int(schedule[-1]))
+    shares = _needed_shares(prior, totals, confidence, target)
+    needed = np.where(shares <= 1.0, shares * totals, totals[-1] + 1.0)
+    return DuelTable(schedule, totals.astype(np.float64), needed)
 
 
 def score_table(
-    prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
+    prior: RowPrior | None, spread: float, schedule: IntArray, confidence: float, target: str
 ) -> StoppingTable:
     """Return bounds on the summed score of the second of two labels, which wins where its mean score is positive.
 
     Sums of scores are taken as normal, and `spread`, the standard deviation of one member's score, as the same for all
     rows.  Without a prior, every mean score is equally likely.
     """
-    schedule = checkpoints(n_members, together)
     if prior is None:
-        upper = _needed_without_prior(spread, schedule, n_members, confidence, target)
-        lower = -upper
+        lower = upper = _needed_without_prior(spread, schedule, confidence, target)
     else:
-        upper = _needed_scores(prior, schedule, n_members, confidence, target)
         mirrored = RowPrior(-prior.support, prior.weights, prior.spread)
-        lower = -_needed_scores(mirrored, schedule, n_members, confidence, target)
-    return StoppingTable(schedule, *_bounds_on_sums(schedule, lower, upper, 0.0))
+        lower, upper = (_needed_scores(of, schedule, confidence, target) for of in (mirrored, prior))
+    return _bounds_on_sums(schedule, -lower, upper, 0.0)
 
 
-def lead_table(
-    prior: RowPrior | None, spread: float, n_members: int, confidence: float, *, target: str, together: int = 1
-) -> LeadTable:
+def lead_table(prior: RowPrior | None, spread: float, schedule: IntArray, confidence: float, target: str) -> LeadTable:
     """Return the lead of the highest summed score over the next at which a row of more than two labels is settled.
 
     `prior`, symmetric, and `spread` are of the difference of two labels' scores, of which without a prior every mean is
     equally likely.
     """
-    table = score_table(prior, spread, n_members, confidence, target=target, together=together)
-    lead = table.upper.copy()
-    lead[-1] = 0.0
-    return LeadTable(table.checkpoints, lead)
+    # At the last checkpoint the bound is 0, and every row is settled.
+    return LeadTable(schedule, score_table(prior, spread, schedule, confidence, target).upper)
 
 
-def _bounds_on_sums(
-    schedule: IntArray, lower: FloatArray, upper: FloatArray, centre: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on sums from bounds on means; at the last checkpoint every row is settled."""
+def _bounds_on_sums(schedule: IntArray, lower: FloatArray, upper: FloatArray, centre: float) -> StoppingTable:
+    """Return the table of sums from bounds on means; at the last checkpoint every row is settled."""
     sums = np.array([lower, upper], dtype=np.float64) * schedule
     sums[:, -1] = centre * schedule[-1]
-    return np.asarray(sums[0]), np.asarray(sums[1])
+    return StoppingTable(schedule, *sums)
 
 
-def _needed_shares(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+def _needed_shares(prior: RowPrior, queried: IntArray, confidence: float, target: str) -> FloatArray:
     """Return the smallest mean support that settles the second label at each checkpoint; infinity where none does."""
+    n_members = int(queried[-1])
     votes = prior.spread * queried[:, None]
     p = np.clip(prior.support, 1e-9, 1.0 - 1e-9)
     to_come = prior.spread * (n_members - queried[:, None])
@@ -448,18 +447,16 @@ def _needed_shares(prior: RowPrior, queried: IntArray, n_members: int, confidenc
     return _least(chance, prior, queried.size, confidence, 0.5, 1.0)
 
 
-def _needed_without_prior(
-    spread: float, queried: IntArray, n_members: int, confidence: float, target: str
-) -> FloatArray:
+def _needed_without_prior(spread: float, queried: IntArray, confidence: float, target: str) -> FloatArray:
     """Return the smallest mean score that settles the second label, if every mean score is equally likely."""
-    share_to_come = (n_members - queried) / n_members if target == "full" else np.ones(queried.size)
+    share_to_come = 1.0 - queried / queried[-1] if target == "full" else np.ones(queried.size)
     return np.asarray(spread * ndtri(as_confidence(confidence)) * np.sqrt(share_to_come / queried))
 
 
-def _needed_scores(prior: RowPrior, queried: IntArray, n_members: int, confidence: float, target: str) -> FloatArray:
+def _needed_scores(prior: RowPrior, queried: IntArray, confidence: float, target: str) -> FloatArray:
     """Return the smallest mean score that settles the second label at each checkpoint; infinity where none does."""
     t = queried[:, None].astype(np.float64)
-    to_come = n_members - t
+    to_come = t[-1] - t
     mu, spread = prior.support, prior.spread
     wins = _sides(mu, 0.0)
 
@@ -485,7 +482,7 @@ def _least(
     """Return, by bisection, the smallest mean that settles the second label at each checkpoint, or infinity."""
     wanted = as_confidence(confidence)
     second_wins = float(prior.weights @ _sides(prior.support, low))
-    _, rarer = rarer_weights(1.0 - second_wins, second_wins)
+    _, rarer = _rarer_weights(1.0 - second_wins, second_wins)
 
     def enough(mean: FloatArray) -> NDArray[np.bool_]:
         log_posterior, second = chance(mean)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,6 @@ ALMOST_SURE = 1.0 - 1e-12
 
 def twonorm(n_rows: int, seed: int = 0) -> tuple[Array, Array]:
     return FORMULAS["twonorm"].sample(n_rows, np.random.default_rng(seed))
-
-
-def frozen(model: Any) -> Any:
-    """The model in scikit-learn's FrozenEstimator."""
-    return pytest.importorskip("sklearn.frozen", reason="new in scikit-learn 1.6").FrozenEstimator(model)
 
 
 def ensemble(kind: str) -> Any:
@@ -63,13 +57,6 @@ def fitted(kind: str, n_labels: int) -> Any:
     """An ensemble of one kind, fitted once."""
     X, y, _ = rows_of(n_labels)
     return ensemble(kind).fit(X, y)
-
-
-def trained(kind: str, n_labels: int) -> Any:
-    """A fitted ensemble that is not trained again where scikit-learn has a FrozenEstimator; else as `ensemble`."""
-    if find_spec("sklearn.frozen") is None:
-        return ensemble(kind)
-    return frozen(fitted(kind, n_labels))
 
 
 @cache

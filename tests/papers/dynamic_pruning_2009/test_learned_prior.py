@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.adapters import find_adapter
 from ens_plugin.core.tally import RowBlock
-from ens_plugin.sizing.pruning import OutOfBagOutputs, out_of_bag_outputs, row_prior
+from ens_plugin.papers.dynamic_pruning_2009.pruning import OutOfBagOutputs, _out_of_bag_outputs, row_prior
 
 
 def test_prior_of_votes_is_that_of_the_second_label() -> None:
@@ -54,7 +54,7 @@ def test_scores_have_their_mean_and_their_spread() -> None:
 def test_the_two_strongest_labels_come_in_the_order_of_the_classes() -> None:
     X, y = make_classification(300, n_informative=6, n_classes=4, random_state=0)
     adapter = find_adapter(RandomForestClassifier(60, random_state=0).fit(X, y))
-    found = out_of_bag_outputs(adapter, X, adapter.prepare(X), y, "oob")
+    found = _out_of_bag_outputs(adapter, X, adapter.prepare(X), y, "oob")
     assert (found.first < found.second).all()
     rows = np.arange(0, found.first.size, 37)
     for row in rows:
