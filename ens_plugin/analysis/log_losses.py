@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ens_plugin.analysis.metric_rows import MetricRows
 from ens_plugin.core.intervals import SD_INFLATION
 from ens_plugin.core.log_loss import CLIPPED_LOSS, OwnShares, fit_vote_shares, votes_per_member
-from ens_plugin.core.validation import FloatArray, IntArray, counted
+from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.core.weights import effective_groups, group_sums
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
@@ -35,8 +35,8 @@ class LogLosses:
         Of each row in the mean loss; sums to 1.
     line : tuple of two floats
         Intercept and slope of the metric as a function of the mean loss.
-    unit : ndarray of int, shape (n_rows,)
-        What was drawn from the population: the row, or its group.
+    groups : ndarray of int, shape (n_rows,), or None
+        Group of each row, where rows belong together.
     inflation : float
         Of standard deviations over samples of the rows.
     """
@@ -44,7 +44,7 @@ class LogLosses:
     shares: OwnShares
     share: FloatArray
     line: tuple[float, float]
-    unit: IntArray
+    groups: NDArray[np.integer] | None
     inflation: float
 
     def values(self, sizes: FloatArray) -> FloatArray:
@@ -53,9 +53,10 @@ class LogLosses:
         return np.asarray(intercept + slope * (self.shares.losses(sizes) @ self.share))
 
     def covariance(self, sizes: FloatArray) -> FloatArray:
-        """Return the covariance of :meth:`values` over samples of the rows, of which the density is a part."""
-        apart = self.inflation * self._apart(sizes)
-        return np.asarray(self.line[1] ** 2 * (apart @ apart.T + self.shares.density_covariance(sizes, self.share)))
+        """Return the covariance of :meth:`values` over samples of the rows, of which the densities are a part."""
+        apart = self._apart(sizes)
+        of_rows = self.inflation**2 * (apart @ apart.T)
+        return np.asarray(self.line[1] ** 2 * (of_rows + self.shares.density_covariance(sizes, self.share)))
 
     @property
     def skewness(self) -> float:
@@ -67,8 +68,9 @@ class LogLosses:
     def _apart(self, sizes: FloatArray) -> FloatArray:
         """Return what each row, or group, adds to the mean loss's distance from its expectation, (n_sizes, n_units)."""
         losses = self.shares.losses(sizes)
-        apart = (losses - (losses @ self.share)[:, None]) * self.share
-        return np.stack([group_sums(each, self.unit) for each in apart])
+        losses -= (losses @ self.share)[:, None]
+        losses *= self.share
+        return losses if self.groups is None else np.stack([group_sums(each, self.groups) for each in losses])
 
     def number(self, sizes: FloatArray) -> FloatArray:
         """Return how many of as many fresh rows all members give probability 0, as expected at each size."""
@@ -91,19 +93,21 @@ def log_losses(rows: MetricRows, groups: NDArray[np.integer] | None) -> LogLosse
         return None
     known, block = rows.known, rows.sample.block
     weight = np.ones(known.size) if rows.weight is None else rows.weight[known]
-    unit = np.arange(known.size) if groups is None else np.unique(groups[known], return_inverse=True)[1].reshape(-1)
+    own_groups = None if groups is None else groups[known]
     share = weight / weight.sum()
+    n_effective = 1.0 / float(share @ share) if own_groups is None else effective_groups(weight, own_groups)
+    as_rows = share * n_effective
     own, variance = rows.own_moments
     trials, several = rows.trials[known], rows.trials[known] > 1
-    as_rows = share * effective_groups(weight, unit)
     votes = votes_per_member(own[several], variance[several], trials[several], share[several])
     truth = np.eye(block.n_labels)[block.target[known].astype(np.intp)]
     perfect, worse = (rows.linked_value(output, known) for output in (truth, truth * math.exp(-1.0)))
     inflation = 1.0 if block.counted.all() else SD_INFLATION
-    positive = fit_vote_shares(rows.positive_members[known], trials, as_rows)
-    are_votes = np.array_equal(own * trials, rows.positive_members[known])
+    n_positive = rows.positive_members[known]
+    positive = fit_vote_shares(n_positive, trials, as_rows)
+    are_votes = np.allclose(own * trials, n_positive)
     probability = positive if are_votes else fit_vote_shares(own * trials, trials, as_rows, votes)
-    return LogLosses(OwnShares(probability, positive), share, (perfect, worse - perfect), unit, inflation)
+    return LogLosses(OwnShares(probability, positive), share, (perfect, worse - perfect), own_groups, inflation)
 
 
 def _first_size(is_reached: Callable[[int], bool], most: int) -> int | None:

@@ -253,7 +253,7 @@ N_ORDERS, FEWEST_ORDERS = 30, 8
 ROWS_OF_ORDERS = 200_000
 MIN_LIMIT = 3
 # Sizes at which a log loss is computed; straight lines in 1/size between them are good enough.
-N_LOG_LOSSES = 100
+N_LOG_LOSSES = 50
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,10 @@ of it.  The log loss at any size and the chance that all members give the label 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp, ndtri
 
 from ens_plugin.core.row_model import (
     GRID,
@@ -21,6 +22,7 @@ from ens_plugin.core.row_model import (
     PowerPrior,
     RowGroups,
     binomial_likelihood,
+    cell_weights,
     design,
     end_power,
     fit_density,
@@ -44,11 +46,15 @@ CLIPPED_LOSS = float(-np.log(np.finfo(np.float64).eps))
 # Near 0 the density of the shares is in proportion to a power of them: in the mean to the share itself, and to powers
 # from -0.75 to 4.6 with a chance of 95 %.  Of forests on nine simulated problems they were -0.3 and more.
 POWER_NEAR_ZERO = PowerPrior(mean=1.0, sd=1.25)
+# Densities that stand for all that are as likely, evenly spaced in the chance of their power near 0.
+N_POWERS = 5
 # The grid has its last cell at shares up to 1/400, where a log loss changes most.  It is divided evenly in their
 # logarithm, down to where probabilities are clipped.
 STEP = 0.2
 NEAR_ZERO: FloatArray = np.exp(-np.arange(STEP / 2.0, CLIPPED_LOSS - np.log(N_CELLS), STEP)) / N_CELLS
 SHARES: FloatArray = np.append(1.0 - GRID[:-1], NEAR_ZERO)
+# Between the last two points of the grid, in the logarithm of the share.
+END_DISTANCE = float(np.log1p(-GRID[-2]) - np.log1p(-GRID[-1]))
 # Logarithms of t in an integral whose integrand is proportional to t at 0 and falls as exp(-t).
 LOG_NODES: FloatArray = np.arange(-32.0, 4.0, 0.25)
 
@@ -119,7 +125,7 @@ class OwnShares:
         return self.probability.covariance(some, share) + self.positive.covariance(none, share)
 
     def _of_some(self, sizes: FloatArray) -> FloatArray:
-        return np.stack([log_loss(SHARES, self.probability.votes * float(size)) for size in sizes])
+        return np.stack([_losses_by_share(self.probability.votes * float(size)) for size in sizes])
 
     def _of_none(self, sizes: FloatArray) -> FloatArray:
         """Return what a label that all members give 0 adds to the loss of one vote, by share of positive members."""
@@ -141,22 +147,43 @@ def fit_vote_shares(own: FloatArray, trials: FloatArray, weight: FloatArray, vot
             beta_start=(0.0, POWER_NEAR_ZERO.mean), near_one=POWER_NEAR_ZERO,
         )
     )  # fmt: skip
-    posterior = likelihood * density.weights
+    posteriors = [_posterior(each, likelihood, n_votes, wrong) for each in _likely(density)]
+    return VoteShares(votes, density, np.mean(posteriors, axis=0), group)
+
+
+def _likely(density: Density) -> FloatArray:
+    """Return coefficients of equally likely densities, of different powers near 0, shape (n_powers, n_columns)."""
+    along = density.covariance @ end_power()
+    distances = ndtri((np.arange(N_POWERS) + 0.5) / N_POWERS)
+    return np.asarray(density.coefficients + np.outer(distances, along) / np.sqrt(end_power() @ along))
+
+
+def _posterior(coefficients: FloatArray, likelihood: FloatArray, n_votes: FloatArray, wrong: FloatArray) -> FloatArray:
+    """Return the distribution of each group of rows over :data:`SHARES` under one density."""
+    # Rows that are unlike all others are where their votes are.
+    posterior = likelihood * np.maximum(cell_weights(coefficients), 1e-300)
     posterior /= posterior.sum(axis=1, keepdims=True)
-    within = np.outer(_power(density) + n_votes - wrong, np.log(NEAR_ZERO)) + np.outer(wrong, np.log1p(-NEAR_ZERO))
+    within = np.outer(_power(coefficients) + n_votes - wrong, np.log(NEAR_ZERO)) + np.outer(wrong, np.log1p(-NEAR_ZERO))
     within -= logsumexp(within, axis=1, keepdims=True)
-    return VoteShares(votes, density, np.hstack([posterior[:, :-1], posterior[:, -1:] * np.exp(within)]), group)
+    return np.hstack([posterior[:, :-1], posterior[:, -1:] * np.exp(within)])
 
 
-def _power(density: Density) -> float:
-    """Return the power of a share that the chance to be below it is in proportion to near 0, by the last two cells."""
-    return float(np.log2(1.0 + density.weights[-2] / density.weights[-1]))
+def _power(coefficients: FloatArray) -> float:
+    """Return the power of a share that the chance to be below it is in proportion to near 0.
+
+    The last cell has the mass of shares below 1/400, and the one before that of as many more.
+    """
+    return float(np.logaddexp2(0.0, _log_ratio(coefficients) / np.log(2.0)))
+
+
+def _log_ratio(coefficients: FloatArray) -> float:
+    """Return the logarithm of the mass of the last cell but one over that of the last."""
+    return float(END_DISTANCE * (end_power() @ coefficients))
 
 
 def _columns(density: Density) -> FloatArray:
     """Return the columns of the log-density at each of :data:`SHARES`, shape (n_shares, n_columns)."""
-    ratio, distance = density.weights[-2] / density.weights[-1], np.log1p(-GRID[-2]) - np.log1p(-GRID[-1])
-    by_end = ratio / (1.0 + ratio) * distance / np.log(2.0)
+    by_end = expit(_log_ratio(density.coefficients)) * END_DISTANCE / np.log(2.0)
     last = design()[-1] + by_end * np.outer(np.log(NEAR_ZERO) - np.log1p(-GRID[-1]), end_power())
     return np.vstack([design()[:-1], last])
 
@@ -175,6 +202,14 @@ def votes_per_member(mean: FloatArray, variance: FloatArray, trials: FloatArray,
 def none_of(share: FloatArray, n_votes: FloatArray | float) -> FloatArray:
     """Return the chance that none of so many votes is for a label with this share of them."""
     return np.asarray(np.exp(n_votes * np.log1p(-share)))
+
+
+@lru_cache(maxsize=512)
+def _losses_by_share(n_votes: float) -> FloatArray:
+    """Return :func:`log_loss` of :data:`SHARES`, which an analysis needs several times."""
+    losses = log_loss(SHARES, n_votes)
+    losses.flags.writeable = False
+    return losses
 
 
 def log_loss(share: FloatArray, n_votes: float) -> FloatArray:

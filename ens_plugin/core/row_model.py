@@ -27,6 +27,7 @@ __all__ = [
     "RowGroups",
     "RowModel",
     "binomial_likelihood",
+    "cell_weights",
     "design",
     "effective_votes",
     "end_power",

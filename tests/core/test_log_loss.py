@@ -109,7 +109,7 @@ def test_expected_log_losses_are_those_of_the_shares(power: float) -> None:
 @pytest.mark.parametrize("own", [0.0, 1.0])
 def test_a_row_has_the_posterior_of_its_votes_below_the_last_point_of_the_grid(own: float) -> None:
     """There the density is a power of the share, which the fit tells, times the likelihood of the votes."""
-    _, votes, trials = drawn(1.5, 2000)
+    _, votes, trials = drawn(1.5, 1_000_000)
     found = fitted(np.append(votes, own), np.append(trials, 40.0))
     shares = found.probability
     weights, n_parts = shares.posterior[shares.group[-1]], SHARES.size - GRID.size + 1
