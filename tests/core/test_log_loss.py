@@ -12,12 +12,13 @@ from ens_plugin.core.log_loss import (
     SHARES,
     OwnShares,
     VoteShares,
+    _posterior,
     fit_vote_shares,
     log_loss,
     none_of,
     votes_per_member,
 )
-from ens_plugin.core.row_model import GRID
+from ens_plugin.core.row_model import GRID, binomial_likelihood
 from tests.forests import Array
 
 
@@ -109,10 +110,11 @@ def test_expected_log_losses_are_those_of_the_shares(power: float) -> None:
 @pytest.mark.parametrize("own", [0.0, 1.0])
 def test_a_row_has_the_posterior_of_its_votes_below_the_last_point_of_the_grid(own: float) -> None:
     """There the density is a power of the share, which the fit tells, times the likelihood of the votes."""
-    _, votes, trials = drawn(1.5, 1_000_000)
-    found = fitted(np.append(votes, own), np.append(trials, 40.0))
-    shares = found.probability
-    weights, n_parts = shares.posterior[shares.group[-1]], SHARES.size - GRID.size + 1
+    _, votes, trials = drawn(1.5, 2000)
+    wrong, n_votes = np.array([40.0 - own]), np.array([40.0])
+    likelihood = np.asarray(binomial_likelihood(wrong, n_votes))
+    coefficients = fitted(votes, trials).probability.density.coefficients
+    weights, n_parts = _posterior(coefficients, likelihood, n_votes, wrong)[0], SHARES.size - GRID.size + 1
     # Of rows without a vote and with one, the parts tell the same power.
     power = np.log(weights[-1] / weights[-2]) / np.log(SHARES[-1] / SHARES[-2]) - 1.0 - own
 
