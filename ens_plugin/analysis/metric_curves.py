@@ -15,21 +15,17 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.label_metrics import MatrixMetric
 from ens_plugin.analysis.labels import LabelEstimates, LabelledEstimates
+from ens_plugin.analysis.log_losses import LogLosses, findings_on_zeros, log_losses, zero_findings
 from ens_plugin.analysis.metric_rows import (
     FEWEST_OF_LABEL,
     MetricRows,
-    ZeroRows,
     expected_outputs,
-    expected_zeros,
-    findings_on_zeros,
     large_tolerance_notes,
-    low_row_variance,
     low_score_doubts,
     metric_rows,
     rare_label_doubts,
     refuse_no_value,
     with_chance,
-    zero_findings,
 )
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
 from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, recommend
@@ -43,6 +39,7 @@ from ens_plugin.core.intervals import (
     interval_of_draws,
     size_of_approach,
 )
+from ens_plugin.core.label_draws import normal_draws
 from ens_plugin.core.losses import SquaredLoss
 from ens_plugin.core.sample import Sample, subset_combinations, subset_mean_orders, subset_means
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray, counted, is_tied, previous_odd_size
@@ -255,8 +252,8 @@ def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> floa
 N_ORDERS, FEWEST_ORDERS = 30, 8
 ROWS_OF_ORDERS = 200_000
 MIN_LIMIT = 3
-# Sizes beyond the largest subset at which an expected loss is computed.
-FARTHEST, N_SUBSETS_BEYOND = 100_000, 24
+# Sizes at which a log loss is computed; straight lines in 1/size between them are good enough.
+N_LOG_LOSSES = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,9 +322,7 @@ def _reached_by_labels(rows: MetricRows) -> int:
     return max(MIN_LIMIT, int(most[most > 0].min()))
 
 
-def subset_averages(
-    rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator, finite_from: int = 1
-) -> SubsetAverages:
+def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:
     """Return the metric by random order of the members and size.
 
     Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members; beyond,
@@ -335,7 +330,6 @@ def subset_averages(
     effect on the metric of all members.  For a metric of labels all sizes are odd, because votes tie at even ones.
 
     The changes of a ranking are those of the expected one, whose level is moved to that of the metric of all members.
-    Those of a log loss are taken from `finite_from` on, where a probability of 0 is no longer to be expected.
     """
     reached = _reached_by_labels(rows)
     common, largest = (min(limit, reached) for limit in limits)
@@ -347,14 +341,12 @@ def subset_averages(
     near = _with_members(rows, fewest)
     is_far = trials[near] >= largest
     is_all = bool(is_far.all())
-    level = rows.linked_value(rows.finite[rows.known], rows.known)
-    shift = level - rows.expected_value(rows.finite[near], near)
+    level = rows.linked_value(rows.linked[rows.known], rows.known)
+    shift = level - rows.expected_value(rows.linked[near], near)
     last = int(np.searchsorted(sizes, common))
-    is_log = rows.losses == "log"
-    averaged = sizes[sizes <= largest / 2.0] if is_log else sizes
 
     def curve(outputs: Iterable[FloatArray]) -> FloatArray:
-        found, beyond = np.empty(averaged.size), 0.0
+        found, beyond = np.empty(sizes.size), 0.0
         for place, output in enumerate(outputs):
             if place <= last or is_all:
                 found[place] = rows.expected_value(output, near)
@@ -364,9 +356,7 @@ def subset_averages(
                 found[place] = found[last] + here - beyond
         return found + shift
 
-    by_order = np.array([curve(outputs) for outputs in _orders(rows, fewest, averaged, rng)])
-    if is_log:
-        return _continued(rows, averaged, by_order, largest, finite_from)
+    by_order = np.array([curve(outputs) for outputs in _orders(rows, fewest, sizes, rng)])
     half = min(int(np.searchsorted(sizes, sizes[-1] / 2.0)), sizes.size - 2)
     far = _with_members(rows, largest)
     return SubsetAverages(sizes, by_order, (half, sizes.size - 1), far, rows.losses == "squared")
@@ -377,30 +367,6 @@ def _with_members(rows: MetricRows, fewest: int) -> NDArray[np.intp]:
     if rows.losses == "squared":
         return np.flatnonzero(rows.trials >= fewest)
     return rows.packed.with_members(fewest).rows
-
-
-def _continued(
-    rows: MetricRows, kept: IntArray, by_order: FloatArray, largest: int, finite_from: int
-) -> SubsetAverages:
-    """Return averages of a log loss up to half the largest subset, and its expected values by row from the largest on.
-
-    A line through the largest subsets would be too steep: on a few rows, the mean probability of the true label is next
-    to 0 in some of these subsets, but not in larger ensembles.
-    """
-    first = int(np.clip(finite_from, largest, max(largest, FARTHEST // 4)))
-    beyond = np.unique(
-        np.concatenate(
-            [
-                np.geomspace(2 * first, max(FARTHEST, 4 * first), N_SUBSETS_BEYOND).astype(np.int64),
-                np.rint(np.geomspace(largest, first, N_SUBSETS_BEYOND // 2)).astype(np.int64),
-            ]
-        )
-    )
-    values = [rows.linked_value(output, rows.known) for output in expected_outputs(rows, rows.known, beyond)]
-    added = np.tile(values, (by_order.shape[0], 1))
-    found, by_order = np.append(kept, beyond), np.hstack([by_order, added])
-    end = kept.size + int(np.searchsorted(beyond, first))
-    return SubsetAverages(found, by_order, (end, end + 1), rows.known, True)
 
 
 def end_outputs(rows: MetricRows, averages: SubsetAverages, rng: np.random.Generator) -> list[FloatArray]:
@@ -467,7 +433,7 @@ class Resampled:
 def resample_level(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> Resampled:
     """Return the standard deviation and the skewness of the metric of all members over bootstrap samples."""
     known = rows.known
-    level = rows.of_counts(rows.finite[known], known)
+    level = rows.of_counts(rows.linked[known], known)
     codes = _codes(rows)
     n_levels, least = _n_levels(rows), _least(rows, codes[known])
     draws = (np.bincount(_draw(known, codes, least, groups, rng), minlength=codes.size)[known] for _ in range(n_levels))
@@ -483,7 +449,7 @@ def resample_rows(
 ) -> Resampled:
     """Return the moments, over bootstrap samples of rows, of the metric and of its change between two subset sizes."""
     known, codes = rows.known, _codes(rows)
-    level = rows.of_counts(rows.finite[known], known)
+    level = rows.of_counts(rows.linked[known], known)
     ends, usable = list(averages.ends), averages.rows
     small, large = end_outputs(rows, averages, rng)
     change = rows.change_of_counts(small, large, usable)
@@ -633,8 +599,6 @@ class MetricChange:
         Over bootstrap samples of the rows: of the metric, and of its change between these two sizes.
     closed : SquaredLoss or None
         The closed form of the loss that the metric depends on, where there is one.
-    zeros : ZeroRows or None
-        Rows of probability 0 that are to be expected, of a log loss.
     falls_with_loss : bool
         Whether the metric is lower the larger the loss.
     """
@@ -645,7 +609,6 @@ class MetricChange:
     ends: tuple[int, int]
     moments: Resampled
     closed: SquaredLoss | None = None
-    zeros: ZeroRows | None = None
     falls_with_loss: bool = True
 
     @property
@@ -710,9 +673,6 @@ class MetricChange:
             level_errors, step_errors = self._with_tails(self.closed, level_errors, step_errors)
             step_errors += self._luck(self.closed, rng)
         found = found + np.outer(step_errors, by_slope) + extrapolated[:, None] * bound
-        if self.zeros is not None:
-            # How many there are is known about as well as the time of one rare event.
-            found += np.outer(rng.exponential(size=N_DRAWS) - 1.0, self.zeros.effect(grid))
         found = np.abs(found)
         allowed = np.maximum(settings.metric_distances(self.limit + level_errors), 1e-12)
         reached = np.append(grid, np.inf)
@@ -903,20 +863,21 @@ def with_metric_curve(
     settings = with_chance(settings, rows.chance_level)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     refuse_no_value(rows)
-    zeros = expected_zeros(rows)
-    finite_from = _finite_from(rows, zeros, settings)
+    losses = log_losses(rows, groups)
+    finite_from = None if losses is None else _finite_from(losses, settings)
     if finite_from is not None:
         settings = replace(settings, sizes=np.union1d(settings.sizes, [finite_from]))
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
-    by_error = None
+    found = None if losses is None else _log_road(losses, rows, wanted, settings)
     if rows.is_of_labels and adapter.classes is not None and estimates.error_draws is not None:
-        by_error = _label_road(rows, estimates, adapter.classes, groups, wanted, settings)
-    found = _subset_road(rows, subsets, groups, wanted, settings, zeros) if by_error is None else by_error
+        found = _label_road(rows, estimates, adapter.classes, groups, wanted, settings)
+    if found is None:
+        found = _subset_road(rows, subsets, groups, wanted, settings)
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
-    level = rows.linked_value(rows.finite[rows.known], rows.known)
+    level = rows.linked_value(rows.linked[rows.known], rows.known)
     by_metric = partial(metric_size, found.change, adapter.n_members, estimates.agreement, settings)
-    of_zeros = zero_findings(zeros, curve, finite_from, adapter.n_members, settings.max_size)
+    of_zeros = zero_findings(losses, curve, finite_from, adapter.n_members, settings.max_size)
     about_zeros = findings_on_zeros(of_zeros, curve, rows.known.size, adapter.n_members, settings.max_size)
     curve = _with_zeros(curve, of_zeros)
     return replace(
@@ -958,7 +919,7 @@ def estimate_own_loss(
     settings = with_chance(settings, rows.chance_level)
     subsets = largest_subsets(rows.trials[rows.known], limit)
     wanted = np.append(settings.sizes.astype(np.float64), np.inf)
-    found = _subset_road(rows, subsets, groups, wanted, settings, None)
+    found = _subset_road(rows, subsets, groups, wanted, settings)
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
     return Estimates(
@@ -1064,34 +1025,41 @@ def _subset_road(
     groups: NDArray[np.integer] | None,
     wanted: FloatArray,
     settings: ResolvedOptions,
-    zeros: ZeroRows | None,
 ) -> _Curve:
     """Return the curve of a metric, from its averages over subsets of the members."""
     rng = np.random.default_rng(settings.random_state)
-    first = None if zeros is None else zeros.finite_from(settings.max_size, 0.0)
-    averages = subset_averages(rows, subsets, rng, settings.max_size if zeros and first is None else first or 1)
+    averages = subset_averages(rows, subsets, rng)
     law = extrapolate(averages.sizes, averages.by_order.mean(axis=0), rows.size_offset)
-    limits = _range(rows, law)
+    limits = _range(rows, float(law.averages.min()))
     moments = resample_rows(rows, averages, groups, rng)
     _refuse_unknown_limit(rows.metric, law, limits, moments)
     change = MetricChange(
-        law, averages.by_order, limits, averages.ends, moments, closed_form(rows, groups), zeros,
+        law, averages.by_order, limits, averages.ends, moments, closed_form(rows, groups),
         rows.metric.greater_is_better,
     )  # fmt: skip
     by_orders = law.order_variance(wanted, averages.mean_covariance)
     variance = _row_variance(moments, averages, wanted, law.offset) + by_orders
-    if zeros is not None:
-        variance = variance + low_row_variance(rows, wanted)
     asymptote = float(law.at([np.inf])[0])
     return _Curve(change, change.values(wanted), law.model_error(wanted), np.sqrt(variance), asymptote, limits, moments)
 
 
-def _finite_from(rows: MetricRows, zeros: ZeroRows | None, settings: ResolvedOptions) -> int | None:
-    """Return the size from which on a log loss counts as finite; None for other metrics, and if above `max_size`."""
-    if zeros is None:
-        return None
-    limit = 1.0 if rows.metric.is_absolute else abs(rows.linked_value(rows.finite[rows.known], rows.known))
-    return zeros.finite_from(settings.max_size, settings.metric_tolerance * limit)
+def _log_road(losses: LogLosses, rows: MetricRows, wanted: FloatArray, settings: ResolvedOptions) -> _Curve:
+    """Return the curve of a log loss from the row model of the labels' shares."""
+    sizes = np.union1d(np.geomspace(1, settings.max_size, N_LOG_LOSSES).astype(np.int64), wanted)
+    values, covariance = losses.values(sizes), losses.covariance(sizes)
+    limits = _range(rows, float(values.min()))
+    draws = values + normal_draws(np.random.default_rng(settings.random_state), covariance, N_DRAWS)
+    sd = np.sqrt(np.diag(covariance))
+    curve = LabelMetricCurve(sizes, np.clip(values, *limits), np.clip(draws, *limits), float(sd[-1]))
+    places = np.searchsorted(sizes, wanted)
+    moments = Resampled(float(sd[-1]), losses.skewness)
+    return _Curve(curve, curve.values[places], np.zeros(wanted.size), sd[places], float(values[-1]), limits, moments)
+
+
+def _finite_from(losses: LogLosses, settings: ResolvedOptions) -> int | None:
+    """Return the size from which on a log loss counts as finite; None if above `max_size`."""
+    limit = losses.values(np.array([np.inf]))[0]
+    return losses.finite_from(settings.max_size, float(settings.metric_distances(limit)))
 
 
 def _with_zeros(curve: ErrorCurve, found: ZeroProbabilities | None) -> ErrorCurve:
@@ -1135,7 +1103,7 @@ def _perfect_notes(curve: ErrorCurve, limits: tuple[float, float]) -> tuple[Find
     return (finding("better-than-perfect", sentence, estimate=raw, reported=limit),)
 
 
-def _range(rows: MetricRows, law: Extrapolation) -> tuple[float, float]:
+def _range(rows: MetricRows, least: float) -> tuple[float, float]:
     """Return the least and largest value of the metric; the least of a user's function is that of perfect outputs."""
     metric, block, known = rows.metric, rows.sample.block, rows.known
     if metric.greater_is_better:
@@ -1146,7 +1114,7 @@ def _range(rows: MetricRows, law: Extrapolation) -> tuple[float, float]:
         best = float(metric.evaluate(target, perfect, weight))
     except Exception:  # a user's function may raise anything
         return -np.inf, np.inf
-    return (best if best <= float(law.averages.min()) else -np.inf), np.inf
+    return (best if best <= least else -np.inf), np.inf
 
 
 def _refuse_unknown_limit(

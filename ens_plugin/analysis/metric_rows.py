@@ -6,7 +6,6 @@ How the ranking changes with the size depends on few rows. Their labels are repl
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -31,36 +30,21 @@ from ens_plugin.analysis.metrics import (
     of_matrix,
     squared_error,
 )
-from ens_plugin.core.intervals import SD_INFLATION
-from ens_plugin.core.label_chances import (
-    CLIPPED_LOSS,
-    LabelChances,
-    LowChances,
-    chances_of_labels,
-    fit_low_chances,
-    is_low,
-    none_of,
-)
-from ens_plugin.core.losses import expected_log_loss, relative_variance
+from ens_plugin.core.label_chances import LabelChances, chances_of_labels
 from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tally import CHUNK, RowBlock, count_members
-from ens_plugin.core.validation import ROUNDING, BoolArray, FloatArray, IntArray, counted, shown
+from ens_plugin.core.validation import ROUNDING, FloatArray, IntArray, shown
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
-from ens_plugin.report.text import error_text, interval_text
+from ens_plugin.report.result import ErrorCurve
 
 __all__ = [
     "FEWEST_OF_LABEL",
     "SMOOTHED_ROWS",
     "MetricRows",
     "RankedChances",
-    "ZeroRows",
     "expected_outputs",
-    "expected_zeros",
-    "findings_on_zeros",
     "large_tolerance_notes",
-    "low_row_variance",
     "low_score_doubts",
     "metric_rows",
     "rank_chances",
@@ -68,7 +52,6 @@ __all__ = [
     "rare_label_doubts",
     "refuse_no_value",
     "with_chance",
-    "zero_findings",
 ]
 
 
@@ -242,18 +225,6 @@ class MetricRows:
         return self.metric.chance_level(self.target[self.known], weight)
 
     @cached_property
-    def own_probability(self) -> FloatArray:
-        """Return the probability of each row's label."""
-        codes = self.sample.block.target.astype(np.intp)
-        return np.asarray(np.take_along_axis(self.linked, codes[:, None], axis=1)[:, 0])
-
-    @cached_property
-    def own_squares(self) -> FloatArray:
-        """Return the summed squared distance of each row's members from their mean, for the row's label."""
-        codes = self.sample.block.target.astype(np.intp)
-        return _label_squares(self.sample.block, codes, np.minimum(self.own_probability, 1.0))
-
-    @cached_property
     def positive_members(self) -> FloatArray:
         """Return by how many of its members each row's label has a probability above 0."""
         block = self.sample.block
@@ -264,41 +235,13 @@ class MetricRows:
             found += own & counts
         return found
 
-    @cached_property
-    def low(self) -> BoolArray:
-        """Return which rows with members have a label that few of these give a probability above 0; of a log loss."""
-        if self.losses != "log":
-            return np.zeros(self.trials.size, dtype=np.bool_)
-        return (self.trials > 0) & is_low(self.positive_members, self.trials)
-
-    @cached_property
-    def low_chances(self) -> LowChances:
-        """Return the chances of the low rows."""
-        return fit_low_chances(self.positive_members[self.low], self.trials[self.low])
-
-    @cached_property
-    def low_values(self) -> FloatArray:
-        """Return, for each low row, the mean probability of its label by members that give it more than 0.
-
-        Where no member does, the geometric mean of other low rows, or of all rows, takes its place.
-        """
-        positive = self.positive_members
-        values = self.own_probability * self.trials / np.maximum(positive, 1.0)
-        own, is_known = values[self.low], positive[self.low] > 0.0
-        others = own[is_known] if is_known.any() else values[positive > 0.0]
-        return np.where(is_known, own, float(np.exp(np.mean(np.log(others)))) if others.size else 1.0)
-
-    @cached_property
-    def finite(self) -> FloatArray:
-        """Return the linked outputs, with probabilities of the expected log loss in place of 0."""
-        is_zero = self.own_probability[self.low] <= 0.0 if self.low.any() else np.zeros(0, dtype=np.bool_)
-        if not is_zero.any():
-            return self.linked
-        places, outputs = np.flatnonzero(self.low)[is_zero], self.linked.copy()
-        losses = self.low_chances.log_losses([np.inf])[:, 0, is_zero]
-        codes = self.sample.block.target[places].astype(np.intp)
-        outputs[places, codes] = self.low_values[is_zero] * np.exp(-losses.mean(axis=0))
-        return outputs
+    @property
+    def own_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the members' probabilities of their own label, of the rows with members."""
+        codes = self.sample.block.target.astype(np.intp)
+        mean = np.minimum(np.take_along_axis(self.mean, codes[:, None], axis=1)[:, 0], 1.0)
+        squares = _label_squares(self.sample.block, codes, mean)[self.known]
+        return mean[self.known], squares / np.maximum(self.trials[self.known] - 1.0, 1.0)
 
     @property
     def ranking(self) -> Ranking | None:
@@ -441,41 +384,8 @@ def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
     return found
 
 
-# Rows that are not low have no probability of 0 with so many times their own members.
-MOST_OF_ZEROS = 10.0
-
-
 def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs whose loss is the one expected of that many members, for some rows."""
-    return (_log_outputs if rows.losses == "log" else _squared_outputs)(rows, chosen, sizes)
-
-
-def low_row_variance(rows: MetricRows, sizes: FloatArray) -> FloatArray:
-    """Return what low rows add to the variance of a log loss at each size, infinity allowed.
-
-    It is the variance by the power of their chances, and over samples of the rows by probabilities of 0, which the
-    level of the curve is without.
-    """
-    known, low = rows.known, rows.low
-    if not low.any():
-        return np.zeros(sizes.size)
-    by_power = rows.low_chances.log_losses(sizes).sum(axis=2).var(axis=0)
-    codes = rows.sample.block.target.astype(np.intp)
-    level = -np.log(np.maximum(rows.finite[known, codes[known]], np.exp(-CLIPPED_LOSS)))
-    above = -np.log(rows.finite[low, codes[low]]) - level.mean()
-    zeros = np.zeros((sizes.size, above.size))
-    finite = np.isfinite(sizes)
-    zeros[finite] = CLIPPED_LOSS * rows.low_chances.zero_chances(sizes[finite])
-    # Out of bag, losses are correlated in pairs, because rows trained members that predict each other.
-    of_samples = SD_INFLATION**2 * (zeros * (zeros + 2.0 * above)).sum(axis=1)
-    # The metric is a multiple of the mean loss, but for a constant.
-    lower = rows.finite[known] * np.exp(-1.0 / known.size)
-    by_loss = rows.linked_value(lower, known) - rows.linked_value(rows.finite[known], known)
-    return np.asarray(by_loss**2 * (by_power + np.maximum(of_samples, 0.0)))
-
-
-def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs whose squared error is the mean over all subsets of that size.
+    """Yield, for each size, outputs whose squared error is the mean over all subsets of that size, for some rows.
 
     Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
     """
@@ -486,48 +396,6 @@ def _squared_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray
     for size in sizes:
         expected = at_all + variance * np.maximum(1.0 / size - 1.0 / trials, 0.0)
         yield _outputs_with_error(target, np.maximum(expected, 0.0), n_labels)
-
-
-def _log_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs with the log loss expected of that size; rows of one member add no variance."""
-    codes, low = rows.sample.block.target[chosen].astype(np.intp), rows.low[chosen]
-    losses = np.empty((sizes.size, codes.size))
-    losses[:, ~low] = _losses_of_means(rows, chosen[~low], sizes)
-    if low.any():
-        losses[:, low] = _losses_of_low(rows, chosen[low], sizes)
-    places = np.arange(codes.size)
-    for loss in losses:
-        outputs = np.zeros((codes.size, rows.sample.block.n_labels))
-        outputs[places, codes] = np.exp(-loss)
-        yield outputs
-
-
-def _losses_of_means(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> FloatArray:
-    """Return the expected log loss at each size, from beta distributions of the rows' mean probabilities.
-
-    Rows whose label some member gives probability 0 have it from all of some ensembles.
-    """
-    trials, mean = rows.trials[chosen], np.minimum(rows.own_probability[chosen], 1.0)
-    several = trials > 1
-    variance = rows.own_squares[chosen[several]] / (trials[several] - 1.0)
-    share = relative_variance(mean[several], variance, trials[several])
-    losses = expected_log_loss(mean, trials, share, sizes)
-    positive = rows.positive_members[chosen]
-    some = positive < trials
-    first, second = positive[some] + 1.0, trials[some] - positive[some] + 1.0
-    for loss, size in zip(losses, sizes, strict=True):
-        # A chance that is far below one in as many rows moves nothing.
-        if size < MOST_OF_ZEROS * trials.max(initial=1.0):
-            none = none_of(first, second, float(size))
-            loss[some] += none * (CLIPPED_LOSS - loss[some])
-    return losses
-
-
-def _losses_of_low(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> FloatArray:
-    """Return the expected log loss at each size of rows whose label few members give a probability above 0."""
-    place = np.searchsorted(np.flatnonzero(rows.low), chosen)
-    losses = rows.low_chances.log_losses(sizes).mean(axis=0)[:, place]
-    return np.asarray(np.minimum(losses - np.log(rows.low_values[place]), CLIPPED_LOSS))
 
 
 def _outputs_with_error(target: NDArray[np.generic], error: FloatArray, n_labels: int) -> FloatArray:
@@ -546,8 +414,6 @@ def _outputs_with_error(target: NDArray[np.generic], error: FloatArray, n_labels
 # Weights of equal probabilities mixed into the mean outputs, to check whether the metric has a value at 0.
 PULLS = (1e-9, 1e-6)
 NO_VALUE = 1e-4
-# A log loss counts as finite from the size on at which as many rows have no probability of 0 with this chance.
-CHANCE = 0.9
 
 
 def refuse_no_value(rows: MetricRows) -> None:
@@ -577,147 +443,6 @@ def refuse_no_value(rows: MetricRows) -> None:
         f"and the metric is {found:.4g}, {little:.4g} or {more:.4g} if they are replaced by 0, "
         f"{PULLS[0] / mean.shape[1]:.0e} or {PULLS[1] / mean.shape[1]:.0e}. {remedy}, train members whose leaves are "
         "not pure (min_samples_leaf), or train more members."
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class ZeroRows:
-    """Rows whose label has probability 0 by all members of an ensemble, as far as they are to be expected.
-
-    Attributes
-    ----------
-    positive, trials : ndarray, shape (n_cells,)
-        Members that give the label of a row that is not low a probability above 0, and members; of rows alike.
-    n_alike : ndarray, shape (n_cells,)
-        Number of these rows.
-    n_zero, n_rows : int
-        Rows whose label has probability 0 by all of their own members, and all rows.
-    change : float
-        By how much one of them moves the metric.
-    """
-
-    positive: FloatArray
-    trials: FloatArray
-    n_alike: FloatArray
-    low: LowChances
-    n_zero: int
-    n_rows: int
-    change: float
-
-    def number(self, sizes: ArrayLike) -> FloatArray:
-        """Return the expected number of them among as many fresh rows at each size."""
-        wanted = np.atleast_1d(np.asarray(sizes, dtype=np.float64))[:, None]
-        others = none_of(self.positive + 1.0, self.trials - self.positive + 1.0, wanted)
-        return np.asarray(others @ self.n_alike + self.low.zero_chances(wanted[:, 0]).sum(axis=1))
-
-    def effect(self, sizes: ArrayLike) -> FloatArray:
-        """Return by how much these rows move the metric at each size."""
-        return np.asarray(self.number(sizes) * self.change)
-
-    def chance(self, size: float) -> float:
-        """Return the chance that as many fresh rows have no probability of 0 at a size."""
-        return math.exp(-float(self.number(size)[0]))
-
-    def finite_from(self, most: int, allowed: float) -> int | None:
-        """Return the smallest size from which on the log loss counts as finite; None if above `most`.
-
-        It does where as many fresh rows have no probability of 0 in nine of ten cases, or where they move the metric by
-        no more than `allowed`.
-        """
-        fewest = max(-math.log(CHANCE), allowed / abs(self.change) if self.change else math.inf)
-        return _first_size(lambda size: float(self.number(size)[0]) <= fewest, most)
-
-
-def expected_zeros(rows: MetricRows) -> ZeroRows | None:
-    """Return the rows with probability 0 to expect among fresh rows; None for other metrics than a log loss.
-
-    By how many members a row's label has a probability above 0 tells how often all members of an ensemble give 0.
-    """
-    known = rows.known
-    if rows.losses != "log":
-        return None
-    others = known[~rows.low[known]]
-    cells, n_alike = np.unique(
-        np.stack([rows.positive_members[others], rows.trials[others]]), axis=1, return_counts=True
-    )
-    n_zero = int(np.count_nonzero(rows.own_probability[known] <= 0.0))
-    return ZeroRows(
-        cells[0], cells[1], n_alike.astype(np.float64), rows.low_chances, n_zero, known.size, _change_of_one(rows)
-    )
-
-
-def _change_of_one(rows: MetricRows) -> float:
-    """Return by how much a log loss changes if the label of one row has probability 0 in place of nearly 1."""
-    known = rows.known
-    surest = known[np.argmax(rows.own_probability[known])]
-    output = rows.finite[known].copy()
-    level = rows.linked_value(output, known)
-    output[known == surest] = np.eye(output.shape[1])[(rows.sample.block.target[surest] + 1) % output.shape[1]]
-    return rows.linked_value(output, known) - level
-
-
-def _first_size(is_reached: Callable[[int], bool], most: int) -> int | None:
-    """Return the smallest size at which a condition holds that holds at all larger ones; None if above `most`."""
-    if not is_reached(most):
-        return None
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_reached(middle) else (middle, high)
-    return high
-
-
-def zero_findings(
-    zeros: ZeroRows | None, curve: ErrorCurve, finite_from: int | None, n_members: int, max_size: int
-) -> ZeroProbabilities | None:
-    """Return what a report states of probabilities of 0; None where no member gives a row's label one."""
-    if zeros is None:
-        return None
-    last = max_size if finite_from is None else finite_from
-    share, last_share = zeros.number([n_members, max_size]) / zeros.n_rows
-    return ZeroProbabilities(
-        finite_from=finite_from,
-        chance=zeros.chance(last),
-        share=float(share),
-        share_at_most=float(last_share),
-        clipped=curve.at(n_members),
-        clipped_interval=curve.interval_at(n_members),
-    )
-
-
-def findings_on_zeros(
-    found: ZeroProbabilities | None, curve: ErrorCurve, n_rows: int, n_members: int, max_size: int
-) -> tuple[Finding, ...]:
-    """Return findings on probabilities of 0.
-
-    There is a note where the log loss is finite only of more members than there are, and a doubt where it is not of
-    as many as are considered.
-    """
-    if found is None or (found.finite_from is not None and n_members >= found.finite_from):
-        return ()
-    metric = curve.metric
-    printed = f"{error_text(found.clipped, metric)} ({interval_text(found.clipped_interval, metric)})"
-    here = (
-        f"On about {100.0 * found.share:.2g} % of fresh rows, all of {counted(n_members, 'member')} give the row's own "
-        f"label probability 0, which makes the {metric} infinite. scikit-learn would print about {printed}, because it "
-        "replaces 0 by 2e-16"
-    )
-    numbers = {"share": found.share, "chance": found.chance}
-    if found.finite_from is None:
-        return (finding("infinite-log-loss", f"{here}. {_never_finite(found, max_size)}", **numbers),)
-    finite = (
-        f"From {counted(found.finite_from, 'member')} on, that of {n_rows} rows is finite with a chance of "
-        f"{100.0 * found.chance:.0f} % or more; the curve begins there."
-    )
-    return (finding("zero-probabilities", f"{here}. {finite}", **numbers),)
-
-
-def _never_finite(found: ZeroProbabilities, max_size: int) -> str:
-    return (
-        f"Even of {max_size} members it would be on about {100.0 * found.share_at_most:.1g} % of rows, so no "
-        "size makes it finite, and the curve is of what scikit-learn would print. Train members whose leaves are not "
-        "pure (min_samples_leaf), calibrate the probabilities (sklearn.calibration.CalibratedClassifierCV), or choose "
-        "'neg_brier_score'."
     )
 
 

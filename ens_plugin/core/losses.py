@@ -1,4 +1,4 @@
-r"""Losses of mean outputs in closed form: squared, Brier and log loss, and limits of predictions.
+r"""Losses of mean outputs in closed form: squared error and Brier score, and limits of predictions.
 
 The Brier score of an ensemble's mean probabilities, as a function of its size. A probability is a mean over members,
 so the score of a row is a squared loss: its expected value is that of the infinite ensemble plus the variance of one
@@ -15,9 +15,7 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.laguerre import laggauss
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, exp1
 from scipy.stats import norm
 
 from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
@@ -35,16 +33,12 @@ __all__ = [
     "SquaredLoss",
     "brier_loss",
     "brier_terms_of_scores",
-    "expected_log_loss",
     "fit_moments",
-    "inverse_probability",
     "loss_moments",
     "member_terms",
-    "relative_variance",
     "residual_limits",
     "residuals_at_size",
     "term_moments",
-    "vote_variances",
 ]
 
 TINY = 1e-200
@@ -569,82 +563,6 @@ def _squared_error(probabilities: FloatArray, length: FloatArray, target: NDArra
 
 def _scale(n_labels: int) -> float:
     return 0.5 if n_labels == 2 else 1.0
-
-
-LEAST_CONCENTRATION = 0.05
-# From here on the asymptotic series of the exponential integral has an error below 1e-12; its value would underflow.
-FAR, N_TERMS = 40.0, 30
-NODES, WEIGHTS = laggauss(12)
-SMALL = 1e-3
-
-
-def relative_variance(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> float:
-    """Return the variance of one member's probability as a share of :math:`p(1-p)`, that of a vote.
-
-    Mean and variance (divisor n - 1) are of the members' probabilities for the label of each row.  A ratio of sums:
-    rows weigh as their variance does in the log loss, by :math:`1/p^2`, with :math:`1/n` added to p.
-    """
-    votes, weight = vote_variances(mean, variance, trials)
-    total = float(weight @ votes)
-    return float(weight @ variance) / total if total > 0 else 0.0
-
-
-def vote_variances(mean: FloatArray, variance: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the variance that one vote would have in each row, and the row's weight in :func:`relative_variance`."""
-    return mean * (1.0 - mean) + variance / trials, (mean + 1.0 / trials) ** -2.0
-
-
-def expected_log_loss(mean: FloatArray, trials: FloatArray, share: float, size: ArrayLike) -> FloatArray:
-    r"""Return the expected log loss of each row at a size, or at several, infinity allowed.
-
-    The mean of B members is taken as :math:`\mathrm{Beta}(pK, (1-p)K)`, :math:`K = B/c - 1`, c the
-    :func:`relative_variance`, so that :math:`E[-\log \bar p_B] = \psi(K) - \psi(pK)`; the loss with all n members is
-    moved by its difference between B and n.  In the first term, :math:`(1/p - 1)/2 \cdot (1/K - 1/K_n)`, 1/p is the
-    :func:`inverse_probability`, because :math:`1/\bar p` errs high (``docs/methods/log-loss.md``).
-    """
-    sizes = np.asarray(size, dtype=np.float64)[..., None]
-    if share <= 0.0:
-        return np.asarray(-np.log(mean) + np.zeros_like(sizes))
-    own = _concentration(trials, share)
-    limit = 1.0 / inverse_probability(mean, own)
-    is_finite = np.isfinite(sizes)
-    at_size = np.where(is_finite, _excess(limit, _concentration(np.where(is_finite, sizes, 1.0), share)), 0.0)
-    return np.asarray(np.maximum(-np.log(mean) + at_size - _excess(limit, own), 0.0))
-
-
-def inverse_probability(mean: FloatArray, concentration: FloatArray) -> FloatArray:
-    r"""Return the unbiased estimate of 1/p from one draw, above 0, of :math:`\mathrm{Beta}(pK, (1-p)K)`, at least 1.
-
-    Divided by K it is an integral whose Mellin transform is 1/(pK) times that of the density.  With
-    :math:`w = -\log(1 - \bar p)` it is :math:`e^{Kw} E_1(Kw)`, and a smooth part by Gauss's and Laguerre's quadrature.
-    """
-    way = -np.log1p(-np.minimum(mean, 1.0 - np.finfo(np.float64).eps))
-    smooth = _smooth_part(way[:, None] + NODES / concentration[:, None]) @ WEIGHTS
-    return np.maximum(concentration * _scaled_exponential_integral(concentration * way) + smooth, 1.0)
-
-
-def _smooth_part(way: FloatArray) -> FloatArray:
-    """Return 1/(1 - exp(-x)) - 1/x, which is 1/2 at 0."""
-    near = np.maximum(way, SMALL)
-    return np.where(way < SMALL, 0.5 + way / 12.0, -1.0 / np.expm1(-near) - 1.0 / near)
-
-
-def _scaled_exponential_integral(argument: FloatArray) -> FloatArray:
-    """Return exp(x) E1(x) of positive x."""
-    near, far = np.minimum(argument, FAR), np.maximum(argument, FAR)
-    series = np.ones_like(far)
-    for power in range(N_TERMS, 0, -1):
-        series = 1.0 - power * series / far
-    return np.where(argument < FAR, np.exp(near) * exp1(near), series / far)
-
-
-def _concentration(size: FloatArray, share: float) -> FloatArray:
-    return np.asarray(np.maximum(size / share - 1.0, LEAST_CONCENTRATION))
-
-
-def _excess(probability: FloatArray, concentration: FloatArray) -> FloatArray:
-    """Return the expected log loss of a beta-distributed probability above that of its mean."""
-    return np.asarray(digamma(concentration) - digamma(probability * concentration) + np.log(probability))
 
 
 def residuals_at_size(tally: ValueTally, weight: FloatArray, size: float) -> FloatArray:

@@ -18,14 +18,19 @@ __all__ = [
     "GRID",
     "MAX_ITERATIONS",
     "MAX_VOTES",
+    "N_CELLS",
     "BandMatrix",
     "Density",
     "Likelihood",
+    "PowerPrior",
     "ProductMatrix",
     "RowGroups",
     "RowModel",
     "binomial_likelihood",
+    "cell_weights",
+    "design",
     "effective_votes",
+    "end_power",
     "fit_density",
     "fit_density_near",
     "fit_tilt",
@@ -151,6 +156,13 @@ EM_STEPS = 3
 LEAST_START, LEAST_WEIGHT = 1e-4, 1e-12
 
 
+class PowerPrior(NamedTuple):
+    """Normal prior of the power of 1 - p that a density of p is in proportion to near p = 1."""
+
+    mean: float
+    sd: float
+
+
 class RowGroups(NamedTuple):
     """Groups of equal rows, with the number (or weight) of these.
 
@@ -218,18 +230,28 @@ def design() -> FloatArray:
     return np.column_stack([null, smooth])
 
 
+@lru_cache(maxsize=1)
+def end_power() -> FloatArray:
+    """Return the power of 1 - p that each column of the design is in proportion to between its last two points."""
+    slope = (design()[-1] - design()[-2]) / (np.log1p(-GRID[-1]) - np.log1p(-GRID[-2]))
+    slope.flags.writeable = False
+    return np.asarray(slope)
+
+
 def fit_density(
     rows: RowGroups,
     *,
     beta_mean: tuple[float, float],
     beta_start: tuple[float, float],
     coarse: RowGroups | None = None,
+    near_one: PowerPrior | None = None,
 ) -> Density:
     """Fit the density of the rows' parameters by penalised maximum likelihood.
 
     `beta_mean` is the prior mean of the coefficients of log p and log(1-p), whose prior variance is 10 000; the fit
     starts from `beta_start`.  `coarse` are the same rows in fewer groups, of nearly equal ones.  Their density is where
-    the fit of all groups starts, and is close enough for a step or two; it changes how long the fit takes.
+    the fit of all groups starts, and is close enough for a step or two; it changes how long the fit takes.  `near_one`
+    is a prior of the density near p = 1, with the mean of the coefficient of log(1-p).
     """
     coefficients: FloatArray = np.zeros(design().shape[1])
     coefficients[:2] = beta_start
@@ -237,8 +259,9 @@ def fit_density(
     centre[:2] = beta_mean
     precision = np.full(coefficients.size, 1.0 / ROUGHNESS_SCALE**2)
     precision[:2] = 1.0 / BETA_VARIANCE
-    objective = _Objective(rows, centre, precision)
-    first = objective if coarse is None else _Objective(coarse, centre, precision)
+    of_power = 0.0 if near_one is None else near_one.sd**-2.0
+    objective = _Objective(rows, centre, precision, of_power)
+    first = objective if coarse is None else _Objective(coarse, centre, precision, of_power)
     start = first.at(_near_start(first, coefficients))
     reached, hessian = _maximize(start, start.hessian())
     if coarse is not None:
@@ -318,17 +341,22 @@ def cell_weights(coefficients: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Objective:
-    """The penalised log-likelihood of the coefficients: the rows, and the normal prior of the coefficients."""
+    """The penalised log-likelihood of the coefficients: the rows, and the normal prior of the coefficients.
+
+    `of_power` is the prior precision of the density's power of 1 - p near p = 1, 0 for none.
+    """
 
     rows: RowGroups
     centre: FloatArray
     precision: FloatArray
+    of_power: float = 0.0
 
     def at(self, coefficients: FloatArray) -> _Reached:
         """Return the objective at one vector of coefficients."""
         weights = cell_weights(coefficients)
         evidence = np.maximum(self.rows.likelihood @ weights, 1e-300)
-        penalty = 0.5 * self.precision @ (coefficients - self.centre) ** 2
+        apart = coefficients - self.centre
+        penalty = 0.5 * (self.precision @ apart**2 + self.of_power * (end_power() @ apart) ** 2)
         value = float(self.rows.counts @ np.log(evidence) - penalty)
         return _Reached(self, coefficients, value, weights, evidence)
 
@@ -352,7 +380,9 @@ class _Reached:
     def gradient(self) -> FloatArray:
         """Return the gradient of the objective in the coefficients."""
         objective = self.objective
-        return np.asarray(self.excess @ design() - objective.precision * (self.coefficients - objective.centre))
+        apart = self.coefficients - objective.centre
+        by_power = objective.of_power * float(end_power() @ apart)
+        return np.asarray(self.excess @ design() - objective.precision * apart - by_power * end_power())
 
     @cached_property
     def row_means(self) -> FloatArray:
@@ -367,6 +397,7 @@ class _Reached:
         found = (self.row_means * rows.counts) @ self.row_means.T - (columns.T * self.excess) @ columns
         found -= rows.counts.sum() * mean[:, None] * mean
         found.ravel()[:: found.shape[0] + 1] += self.objective.precision
+        found += self.objective.of_power * np.outer(end_power(), end_power())
         return np.asarray(found)
 
 

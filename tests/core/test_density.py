@@ -13,7 +13,16 @@ from scipy.interpolate import BSpline
 from scipy.stats import beta, binom
 
 from ens_plugin.core import row_model as density
-from ens_plugin.core.row_model import GRID, RowGroups, cell_weights, design, fit_density
+from ens_plugin.core.row_model import (
+    GRID,
+    Density,
+    PowerPrior,
+    RowGroups,
+    cell_weights,
+    design,
+    end_power,
+    fit_density,
+)
 from ens_plugin.core.votes import fit_mixture
 
 FloatArray = NDArray[np.float64]
@@ -108,6 +117,24 @@ def test_covariance_inverts_the_penalised_hessian(example: RowGroups) -> None:
     precision[:2] = 1 / 1e4
     _, hessian = derivatives(example, fit.coefficients)
     np.testing.assert_allclose(fit.covariance @ (hessian + np.diag(precision)), np.eye(precision.size), atol=1e-8)
+
+
+def test_prior_near_one_is_of_the_power_between_the_last_two_points(example: RowGroups) -> None:
+    def fitted(sd: float) -> Density:
+        return fit_density(example, beta_mean=(0.0, 3.0), beta_start=(0.0, 3.0), near_one=PowerPrior(3.0, sd))
+
+    def power(fit: Density) -> float:
+        return float(np.log(fit.weights[-1] / fit.weights[-2]) / np.log((1.0 - GRID[-1]) / (1.0 - GRID[-2])))
+
+    assert power(fitted(1e-3)) == pytest.approx(3.0, abs=0.01)
+    fit = fitted(0.5)
+    # At the maximum, the rows pull the power as hard as its prior.
+    gradient, _ = derivatives(example, fit.coefficients)
+    precision = np.full(fit.coefficients.size, 1 / 2.0**2)
+    precision[:2] = 1 / 1e4
+    apart = fit.coefficients - np.append([0.0, 3.0], np.zeros(precision.size - 2))
+    assert power(fit) == pytest.approx(float(end_power() @ fit.coefficients), rel=1e-9)
+    np.testing.assert_allclose(gradient, precision * apart + (power(fit) - 3.0) / 0.5**2 * end_power(), atol=1e-3)
 
 
 def test_grid_is_the_400_cell_centres() -> None:

@@ -1,146 +1,174 @@
-"""The log loss by ensemble size, against simulated means of members."""
+"""The log loss of members some of which give labels probability 0: against sums over votes and simulated rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import beta
+from scipy.stats import binom
 
-from ens_plugin.core.losses import expected_log_loss, inverse_probability, relative_variance
+from ens_plugin.core.log_loss import (
+    CLIPPED_LOSS,
+    SHARES,
+    OwnShares,
+    VoteShares,
+    _posterior,
+    fit_vote_shares,
+    log_loss,
+    none_of,
+    votes_per_member,
+)
+from ens_plugin.core.row_model import GRID, binomial_likelihood
 from tests.forests import Array
 
 
-def drawn(n_rows: int, n_members: int, seed: int, spread: float = 3.0) -> tuple[Array, Array]:
-    """Chances of rows, and probabilities of independent members with these means; variance p(1 - p)/(spread + 1)."""
+def by_sum(share: Array, size: int, none: float = CLIPPED_LOSS) -> Array:
+    """The log loss of votes for labels with these shares, by the sum over their numbers, of which 0 has its own."""
+    counts = np.arange(size + 1)
+    losses = np.append(none, -np.log(counts[1:] / size))
+    return np.asarray(binom.pmf(counts, size, np.asarray(share)[:, None]) @ losses)
+
+
+def drawn(power: float, n_rows: int, seed: int = 0) -> tuple[Array, Array, Array]:
+    """Shares whose density is a power of them, numbers of votes, and numbers of members of 28 to 47."""
     rng = np.random.default_rng(seed)
-    chance = rng.beta(4.0, 1.5, n_rows) * 0.9 + 0.05
-    return chance, rng.beta(spread * chance, spread * (1.0 - chance), (n_members, n_rows))
+    share, trials = rng.beta(power, 1.0, n_rows), rng.integers(28, 48, n_rows).astype(float)
+    return share, rng.binomial(trials.astype(int), share).astype(float), trials
 
 
-def estimated(outputs: Array, sizes: tuple[float, ...]) -> Array:
-    n_members, n_rows = outputs.shape
-    mean, trials = outputs.mean(axis=0), np.full(n_rows, float(n_members))
-    share = relative_variance(mean, outputs.var(axis=0, ddof=1), trials)
-    return np.array([expected_log_loss(mean, trials, share, size).mean() for size in sizes])
+def fitted(own: Array, trials: Array) -> OwnShares:
+    return of_votes(fit_vote_shares(own, trials, np.ones(own.size)))
+
+
+def of_votes(shares: VoteShares) -> OwnShares:
+    return OwnShares(shares, shares)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 60, 1000])
+def test_the_loss_is_the_sum_over_the_numbers_of_votes(size: int) -> None:
+    share = np.array([1e-15, 1e-4, 0.01, 0.3, 0.9, 0.999])
+    np.testing.assert_allclose(log_loss(share, size), by_sum(share, size, np.log(size)), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(none_of(share, size), binom.pmf(0, size, share), rtol=1e-11)
+
+
+def test_the_loss_of_infinitely_many_votes_is_that_of_their_share() -> None:
+    share = np.array([1e-20, 1e-9, 0.2, 0.9])
+    np.testing.assert_allclose(log_loss(share, np.inf), [CLIPPED_LOSS, *-np.log(share[1:])])
+    np.testing.assert_allclose(log_loss(share[2:], 1e6), -np.log(share[2:]) + (1.0 / share[2:] - 1.0) / 2e6, atol=1e-9)
+
+
+def test_the_loss_of_a_part_of_a_vote_more_is_between_those_of_whole_votes() -> None:
+    losses = [log_loss(np.array([0.4, 0.7]), size) for size in (9.0, 9.5, 10.0)]
+    assert (losses[0] > losses[1]).all()
+    assert (losses[1] > losses[2]).all()
 
 
 @pytest.mark.parametrize("spread", [1.0, 3.0])
-def test_share_of_the_variance_of_a_vote(spread: float) -> None:
-    chance, outputs = drawn(4000, 20, 0, spread)
-    mean, trials = outputs.mean(axis=0), np.full(chance.size, 20.0)
-    share = relative_variance(mean, outputs.var(axis=0, ddof=1), trials)
-    assert share == pytest.approx(1.0 / (spread + 1.0), rel=0.05)
-
-
-@pytest.mark.fast_cases("15")
-@pytest.mark.parametrize("n_members", [15, 40])
-def test_losses_beyond_the_members_are_those_of_more_members(n_members: int) -> None:
-    sizes = (2.0 * n_members, 100.0, np.inf)
-    # The mean loss of so many rows has a standard error of 0.001.
-    chance, outputs = drawn(40_000, n_members, 1)
-    rng = np.random.default_rng(2)
-    truth = []
-    for size in sizes[:-1]:
-        # A row's mean of `size` members, simulated.
-        means = np.mean([rng.beta(3.0 * chance, 3.0 * (1.0 - chance)) for _ in range(int(size))], axis=0)
-        truth.append(-np.log(means).mean())
-    truth.append(-np.log(chance).mean())
-    found = estimated(outputs, sizes)
-    observed = -np.log(outputs.mean(axis=0)).mean()
-    # Within a tenth of the way from the members at hand to infinity, and the noise of the rows.
-    np.testing.assert_allclose(found, truth, rtol=0, atol=0.1 * (observed - truth[-1]) + 2e-3)
-
-
-def beta_loss(probability: float, concentration: float) -> float:
-    """Return the mean of -log of a beta variable, by integration over its quantiles."""
-    law = beta(probability * concentration, (1.0 - probability) * concentration)
-    return float(quad(lambda level: -np.log(max(law.ppf(level), 1e-300)), 0.0, 1.0, limit=100)[0])
-
-
-def by_integration(mean: float, concentration: float) -> float:
-    """Return the unbiased estimate of an inverse probability from one mean, as its definition has it."""
-    weight = quad(lambda v: np.exp(-concentration * v) / (1.0 - (1.0 - mean) * np.exp(-v)), 0.0, np.inf, limit=200)[0]
-    return concentration * float(weight)
-
-
-@pytest.mark.parametrize("concentration", [0.5, 8.0, 60.0, 900.0])
-@pytest.mark.parametrize("mean", [0.002, 0.03, 0.4, 0.98, 1.0])
-def test_inverse_probabilities_are_the_integral(mean: float, concentration: float) -> None:
-    found = inverse_probability(np.array([mean]), np.array([concentration]))[0]
-    assert found == pytest.approx(by_integration(mean, concentration), rel=2e-4)
-
-
-@pytest.mark.parametrize("probability", [0.02, 0.1, 0.5])
-def test_inverse_probabilities_are_unbiased(probability: float) -> None:
-    """An inverse mean of beta draws is up to twice as large."""
+def test_members_are_worth_the_votes_that_vary_as_they_do(spread: float) -> None:
     rng = np.random.default_rng(0)
-    draws = rng.beta(50.0 * probability, 50.0 * (1.0 - probability), 400_000)
-    found = inverse_probability(draws, np.full(draws.size, 50.0))
-    assert found.mean() == pytest.approx(1.0 / probability, abs=4.0 * found.std() / np.sqrt(draws.size))
-
-
-def test_the_slope_has_no_bias_from_few_members() -> None:
-    """With half a count added to the mean in place of the unbiased inverse, it would be 3 % too steep."""
-    chance, outputs = drawn(60_000, 18, 6, spread=1.0)
-    found = estimated(outputs, (1000.0, np.inf))
-    right = np.mean((1.0 - chance) / chance) / 2.0 / 2.0 / 1000.0
-    assert found[0] - found[1] == pytest.approx(right, rel=0.015)
-
-
-@pytest.mark.parametrize(("mean", "n_members", "share"), [(0.6, 12, 0.3), (0.25, 30, 0.5), (0.9, 4, 0.1)])
-@pytest.mark.parametrize("size", [5.0, 40.0, 1000.0])
-def test_the_change_is_that_of_beta_distributions(mean: float, n_members: int, share: float, size: float) -> None:
-    own = n_members / share - 1.0
-    limit = 1.0 / by_integration(mean, own)
-    expected = -np.log(mean) + beta_loss(limit, size / share - 1.0) - beta_loss(limit, own)
-    found = expected_log_loss(np.array([mean]), np.array([float(n_members)]), share, size)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    chance = rng.beta(4.0, 1.5, 4000) * 0.9 + 0.05
+    outputs = rng.beta(spread * chance, spread * (1.0 - chance), (20, 4000))
+    moments = outputs.mean(axis=0), outputs.var(axis=0, ddof=1)
+    found = votes_per_member(*moments, np.full(4000, 20.0), np.ones(4000))
+    assert found == pytest.approx(spread + 1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("n_members", [2, 3, 40])
-def test_votes_have_the_variance_of_votes(n_members: int) -> None:
+def test_votes_are_worth_one_vote_each(n_members: int) -> None:
     outputs = (np.random.default_rng(5).random((n_members, 60)) < 0.7).astype(float)
-    share = relative_variance(outputs.mean(axis=0), outputs.var(axis=0, ddof=1), np.full(60, float(n_members)))
-    assert share == pytest.approx(1.0, abs=1e-12)
+    found = votes_per_member(
+        outputs.mean(axis=0), outputs.var(axis=0, ddof=1), np.full(60, float(n_members)), np.ones(60)
+    )
+    assert found == pytest.approx(1.0, abs=1e-12)
 
 
-def test_the_share_is_a_ratio_of_sums_weighted_by_the_squared_inverse_probability() -> None:
+def test_rows_tell_what_a_member_is_worth_by_their_squared_inverse_probability() -> None:
     mean, variance, trials = np.array([0.1, 0.5]), np.array([0.02, 0.2]), np.array([10.0, 20.0])
-    weight = [1.0 / (0.1 + 0.1) ** 2, 1.0 / (0.5 + 0.05) ** 2]
+    weight = [2.0 / (0.1 + 0.1) ** 2, 1.0 / (0.5 + 0.05) ** 2]
     votes = weight[0] * (0.09 + 0.002) + weight[1] * (0.25 + 0.01)
-    share = (weight[0] * 0.02 + weight[1] * 0.2) / votes
-    assert relative_variance(mean, variance, trials) == pytest.approx(share, rel=1e-12)
+    exact = votes / (weight[0] * 0.02 + weight[1] * 0.2)
+    assert votes_per_member(mean, variance, trials, np.array([2.0, 1.0])) == pytest.approx(exact, rel=1e-12)
 
 
-def test_one_vote_has_a_finite_loss() -> None:
-    """A single vote has a concentration of 0, for which 1/20 is taken."""
-    found = expected_log_loss(np.array([0.5]), np.array([20.0]), 1.0, 1.0)
-    limit = 1.0 / by_integration(0.5, 19.0)
-    expected = np.log(2.0) + beta_loss(limit, 0.05) - beta_loss(limit, 19.0)
-    np.testing.assert_allclose(found, expected, rtol=2e-3)
+@pytest.mark.parametrize("power", [0.4, 1.0, 2.0])
+def test_expected_zeros_are_those_of_the_shares(power: float) -> None:
+    share, own, trials = drawn(power, 1_000_000)
+    sizes = np.array([5.0, 20.0, 40.0, 100.0])
+    exact = [np.sum((1.0 - share) ** size) for size in sizes]
+    np.testing.assert_allclose(fitted(own, trials).zero_chances(sizes).sum(axis=1), exact, rtol=0.15)
 
 
-def test_distance_from_infinity_is_that_of_the_variance() -> None:
-    """At large sizes, half the mean of the relative variance over the size."""
-    chance, outputs = drawn(20000, 60, 3)
-    found = estimated(outputs, (1000.0, np.inf))
-    right = np.mean((1.0 - chance) / chance) / 4.0 / 2.0 / 1000.0
-    assert found[0] - found[1] == pytest.approx(right, rel=0.05)
+@pytest.mark.parametrize("power", [0.4, 1.0, 2.0])
+def test_expected_log_losses_are_those_of_the_shares(power: float) -> None:
+    share, own, trials = drawn(power, 400_000)
+    found = fitted(own, trials).losses(np.array([10.0, 60.0, 500.0, np.inf])).mean(axis=1)
+    grid = np.quantile(share, (np.arange(2000) + 0.5) / 2000)
+    exact = [*(by_sum(grid, size).mean() for size in (10, 60, 500)), np.minimum(-np.log(share), CLIPPED_LOSS).mean()]
+    np.testing.assert_allclose(found, exact, rtol=0.02)
 
 
-def test_loss_at_the_members_at_hand_is_the_observed_one() -> None:
-    _, outputs = drawn(50, 12, 4)
-    found = estimated(outputs, (12.0,))
-    np.testing.assert_allclose(found, -np.log(outputs.mean(axis=0)).mean())
+@pytest.mark.parametrize("own", [0.0, 1.0])
+def test_a_row_has_the_posterior_of_its_votes_below_the_last_point_of_the_grid(own: float) -> None:
+    """There the density is a power of the share, which the fit tells, times the likelihood of the votes."""
+    _, votes, trials = drawn(1.5, 2000)
+    wrong, n_votes = np.array([40.0 - own]), np.array([40.0])
+    likelihood = np.asarray(binomial_likelihood(wrong, n_votes))
+    coefficients = fitted(votes, trials).probability.density.coefficients
+    weights, n_parts = _posterior(coefficients, likelihood, n_votes, wrong)[0], SHARES.size - GRID.size + 1
+    # Of rows without a vote and with one, the parts tell the same power.
+    power = np.log(weights[-1] / weights[-2]) / np.log(SHARES[-1] / SHARES[-2]) - 1.0 - own
+
+    def density(share: float) -> float:
+        return float(share ** (power + own) * (1.0 - share) ** (40.0 - own))
+
+    last = 1.0 / GRID.size
+    for edge in (last / 2.0, last / 20.0):
+        exact = quad(density, 0.0, edge)[0] / quad(density, 0.0, last)[0]
+        below = weights[-n_parts:][SHARES[-n_parts:] < edge].sum() / weights[-n_parts:].sum()
+        # Parts are cut where they begin, within a tenth of a logarithm.
+        assert below == pytest.approx(exact, rel=0.12 * (power + own + 1.0))
 
 
-def test_members_that_agree_have_one_loss_at_every_size() -> None:
-    mean, trials = np.array([0.2, 0.9]), np.array([5.0, 7.0])
-    assert relative_variance(mean, np.zeros(2), trials) == 0.0
-    np.testing.assert_allclose(expected_log_loss(mean, trials, 0.0, 3.0), -np.log(mean))
+def test_the_mean_loss_varies_over_samples_of_rows_as_rows_and_density_do() -> None:
+    sizes = np.array([40.0, 400.0, np.inf])
+    means, variances = [], []
+    for seed in range(200):
+        _, own, trials = drawn(2.0, 400, seed)
+        found = fitted(own, trials)
+        losses, share = found.losses(sizes), np.full(400, 1.0 / 400)
+        means.append(losses.mean(axis=1))
+        variances.append(losses.var(axis=1) / 400 + np.diag(found.density_covariance(sizes, share)))
+    ratio = np.std(means, axis=0) / np.sqrt(np.mean(variances, axis=0))
+    np.testing.assert_allclose(ratio, 1.0, atol=0.2)
 
 
-def test_certain_rows_lose_nothing() -> None:
-    found = expected_log_loss(np.array([1.0]), np.array([20.0]), 0.4, np.inf)
-    assert found == pytest.approx(0.0)
+def test_weights_are_of_as_many_equal_rows() -> None:
+    _, own, trials = drawn(1.5, 300)
+    weight = np.random.default_rng(1).integers(1, 4, 300)
+    several = fitted(np.repeat(own, weight), np.repeat(trials, weight))
+    found = of_votes(fit_vote_shares(own, trials, weight.astype(float)))
+    np.testing.assert_allclose(
+        found.losses(np.array([50.0, np.inf])),
+        several.losses(np.array([50.0, np.inf]))[:, np.cumsum(weight) - 1],
+        rtol=1e-6,
+    )
+
+
+def test_zeros_of_probabilities_are_told_by_the_members_that_give_more() -> None:
+    """Members give 0, a third or a half: by the votes that vary as they do, zeros would be twice as many."""
+    rng = np.random.default_rng(3)
+    chance = rng.beta(1.5, 1.0, 100_000)
+
+    def members(n_members: int) -> Array:
+        values = rng.choice([1.0 / 3.0, 1.0 / 2.0], (n_members, chance.size))
+        return np.where(rng.random(values.shape) < chance, values, 0.0)
+
+    outputs, trials, rows = members(30), np.full(chance.size, 30.0), np.ones(chance.size)
+    votes = votes_per_member(outputs.mean(axis=0), outputs.var(axis=0, ddof=1), trials, rows)
+    positive = fit_vote_shares((outputs > 0.0).sum(axis=0).astype(float), trials, rows)
+    found = OwnShares(fit_vote_shares(outputs.sum(axis=0), trials, rows, votes), positive)
+    sizes = np.array([15.0, 45.0])
+    zeros = [np.mean((1.0 - chance) ** size) for size in sizes]
+    np.testing.assert_allclose(found.zero_chances(sizes).mean(axis=1), zeros, rtol=0.1)
+    losses = [-np.log(np.maximum(members(int(size)).mean(axis=0), np.exp(-CLIPPED_LOSS))).mean() for size in sizes]
+    np.testing.assert_allclose(found.losses(sizes).mean(axis=1), losses, rtol=0.02)

@@ -9,7 +9,8 @@ from sklearn.metrics import log_loss
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metric_rows import ZeroRows, expected_zeros, metric_rows
+from ens_plugin.analysis.log_losses import LogLosses, log_losses
+from ens_plugin.analysis.metric_rows import metric_rows
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock
@@ -46,34 +47,35 @@ def clipped_loss(chance: Array, size: int, n_draws: int = 400) -> float:
     return float(-np.log(np.maximum(counts / size, EPS)).mean())
 
 
-def zero_rows(chance: Array, n_members: int, seed: int = 0) -> ZeroRows | None:
+def losses_of(chance: Array, n_members: int, seed: int = 0) -> LogLosses:
     labels, y = votes(chance, n_members, seed)
     outputs = np.eye(2)[labels]
     adapter = find_adapter(CustomEnsemble(outputs, None, aggregation="mean_proba"))
     metric = resolve_metric("neg_log_loss", adapter)
     assert metric is not None
     sample = Sample(RowBlock(outputs, np.ones(labels.shape, dtype=bool), y, 2), np.arange(y.size), np.ones(y.size))
-    return expected_zeros(metric_rows(metric, adapter, sample, y))
+    found = log_losses(metric_rows(metric, adapter, sample, y), None)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("power", [0.4, 1.0, 2.0])
 def test_expected_zeros_are_those_of_the_chances(power: float) -> None:
     """Of rows whose chances have a density that is a power of them, at fewer and at more than 40 members."""
     chance = np.random.default_rng(0).beta(power, 1.0, 40_000)
-    found = zero_rows(chance, 40)
-    assert found is not None
-    exact = [np.sum((1.0 - chance) ** size) for size in (5, 20, 100)]
-    np.testing.assert_allclose(found.number([5, 20, 100]), exact, rtol=0.15)
+    sizes = np.array([5.0, 20.0, 100.0])
+    exact = [np.sum((1.0 - chance) ** size) for size in sizes]
+    np.testing.assert_allclose(losses_of(chance, 40).number(sizes), exact, rtol=0.15)
 
 
 def test_the_size_is_the_smallest_whose_chance_of_no_zero_is_large() -> None:
-    found = zero_rows(np.random.default_rng(0).beta(1.5, 1.0, 1000), 40)
-    assert found is not None
+    found = losses_of(np.random.default_rng(0).beta(1.5, 1.0, 1000), 40)
     size = found.finite_from(20_001, 0.0)
     assert size is not None
-    assert found.chance(size) >= 0.9 > found.chance(size - 1)
+    before, there, earlier = found.number(np.array([size - 1.0, size, size // 2]))
+    assert np.exp(-there) >= 0.9 > np.exp(-before)
     assert found.finite_from(size - 1, 0.0) is None
-    allowed = abs(float(found.effect([size // 2])[0]))
+    allowed = float(earlier) * -np.log(EPS) / 1000
     assert found.finite_from(20_001, allowed) == pytest.approx(size // 2, abs=1)
 
 
