@@ -69,14 +69,15 @@ class VoteShares:
         How many votes one member is worth.
     density : Density
         Of the share of the other votes, over all rows.
-    posterior : ndarray, shape (n_groups, n_shares)
-        Of each group of rows with equal votes, over :data:`SHARES`.
+    posterior, open_posterior : ndarray, shape (n_groups, n_shares)
+        Of each group of rows with equal votes, over :data:`SHARES`: by the density, and by all that are as likely.
     group : ndarray of int, shape (n_rows,)
     """
 
     votes: float
     density: Density
     posterior: FloatArray
+    open_posterior: FloatArray
     group: AnyIntArray
 
     def means(self, by_share: FloatArray) -> FloatArray:
@@ -115,7 +116,9 @@ class OwnShares:
 
     def zero_chances(self, sizes: FloatArray) -> FloatArray:
         """Return the chance of each row that so many members all give its label 0, shape (n_sizes, n_rows)."""
-        return self.positive.means(none_of(SHARES, sizes[:, None]))
+        # In large ensembles they are decided by the power near 0, which is hardly known.
+        by_group = none_of(SHARES, sizes[:, None]) @ self.positive.open_posterior.T
+        return np.asarray(by_group[:, self.positive.group])
 
     def density_covariance(self, sizes: FloatArray, share: FloatArray) -> FloatArray:
         """Return the covariance of the mean losses at some sizes that is due to the densities."""
@@ -147,8 +150,9 @@ def fit_vote_shares(own: FloatArray, trials: FloatArray, weight: FloatArray, vot
             beta_start=(0.0, POWER_NEAR_ZERO.mean), near_one=POWER_NEAR_ZERO,
         )
     )  # fmt: skip
-    posteriors = [_posterior(each, likelihood, n_votes, wrong) for each in _likely(density)]
-    return VoteShares(votes, density, np.mean(posteriors, axis=0), group)
+    posterior = _posterior(density.coefficients, likelihood, n_votes, wrong)
+    likely = np.mean([_posterior(each, likelihood, n_votes, wrong) for each in _likely(density)], axis=0)
+    return VoteShares(votes, density, posterior, likely, group)
 
 
 def _likely(density: Density) -> FloatArray:
