@@ -119,10 +119,18 @@ def counting_section(options: Options) -> tuple[list[Claim], str]:
             mean_claim(f"{problem}, rule full: labels other than the whole forest's (%)", full[:, 1], high=1.0),
             mean_claim(f"{problem}, rule learned: labels other than the whole forest's (%)", learned[:, 1], high=1.0),
             mean_claim(f"{problem}: members queried, learned / full", learned[:, 0] / full[:, 0], high=1.0),
-            mean_claim(f"{problem}, rule learned: members queried / expected", learned[:, 0] / learned[:, 2]),
         ]
+        if np.isfinite(learned[:, 2]).all():
+            claims.append(
+                mean_claim(f"{problem}, rule learned: members queried / expected", learned[:, 0] / learned[:, 2])
+            )
         rows.append([problem, *(_cell(found[rule]) for rule in RULES)])
-    return claims, table(["members queried (expected); other labels, % (expected)", *RULES], rows)
+    return claims, counts_table(rows)
+
+
+def counts_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return what was counted, with what was expected beforehand in brackets: only of votes on two labels."""
+    return table(["members queried (expected); other labels, % (expected)", *RULES], rows)
 
 
 def _cell(values: Array) -> str:
@@ -140,7 +148,7 @@ def other_section(options: Options) -> str:
             chosen = plans(problem, options, max(options.repetitions // 4, 1))
             found = by_rule(grow_all(options.cache, f"pruned {kind}", chosen, partial(counted, kind), options.n_jobs))
             rows.append([f"{kind}, {problem}", *(_cell(found[rule]) for rule in RULES)])
-    return table(["members queried; other labels, % (expected: for votes on two labels)", *RULES], rows)
+    return counts_table(rows)
 
 
 def tiled(rows: Array, n_rows: int) -> Array:
