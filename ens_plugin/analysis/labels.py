@@ -171,9 +171,7 @@ class LabelEstimates:
         """Return the error's standard deviation over members at each of the sizes, for raw scores of any form."""
         part = self.sample.some_rows(SLOW_ROWS)
         margins = member_margins(part.block, strongest_rival(part.block.support, part.block.target))
-        rows = np.full(part.rows.size, self.draws.weight.sum() / part.rows.size)
-        weight = RowWeight(part.weight, rows)
-        return left_out_sd(margins, part.block.counted, weight, self.sizes)
+        return left_out_sd(margins, part.block.counted, part.weight, self.sizes)
 
     @property
     def share_of_model(self) -> FloatArray:
