@@ -41,7 +41,7 @@ from ens_plugin.tracking.connection import (
 from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
 from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
-from ens_plugin.tracking.trackers import MLFLOW, check_trackers, free_prefix, kind_of, log_to, used_prefixes
+from ens_plugin.tracking.trackers import MLFLOW, active_wandb_run, check_trackers, kind_of, log_to, next_prefix
 from ens_plugin.tracking.uploads import (
     Delivery,
     ReportFiles,
@@ -60,7 +60,6 @@ from ens_plugin.tracking.uploads import (
     stop_linking,
     unreachable,
 )
-from ens_plugin.tracking.wandb_run import active_run, prefixes_of
 
 FEWEST_READ = 200  # rows; a report on fewer says little
 
@@ -124,19 +123,12 @@ class AnalysisTime:
             )
 
 
-class _Directories:
-    """Stands for the directories of DVCLive that are made for reports."""
-
-
-_directories = _Directories()
-
-
 def destinations_of_fit(settings: AutologOptions, is_in_users_run: bool) -> tuple[object, ...]:
     """Return what the report of a fit that runs now is logged to."""
     found: list[object] = []
     for tracker in settings.trackers:
         name = tracker if isinstance(tracker, str) else None
-        run = active_run() if name == "wandb" else None
+        run = active_wandb_run() if name == "wandb" else None
         is_users = run is not None or (name == MLFLOW and is_in_users_run)
         if not (settings.exclusive and is_users):
             found.append(tracker if run is None else run)
@@ -177,7 +169,7 @@ def tracker_delivery(
 
     def deliver() -> str:
         delivery.progress.is_reachable = True
-        numbered = _next_prefix(tracker, prefix)
+        numbered = next_prefix(tracker, prefix)
         parts = report_parts(report, None, numbered, data_digest=data_digest)
         if files is not None:
             parts = parts._replace(directory=files.folder(), figures=files.figures)
@@ -193,21 +185,6 @@ def tracker_delivery(
 
     delivery = Delivery(report.model, store, f"tracker {name}", deliver, isinstance(tracker, str), is_only_one)
     return delivery
-
-
-def _next_prefix(tracker: object, prefix: str) -> str:
-    """Return the prefix of the next report in a run, a writer or a tracker, and record it as used."""
-    kind = kind_of(tracker)
-    if kind == "wandb":
-        run = active_run() if isinstance(tracker, str) else tracker
-        return free_prefix(() if run is None else prefixes_of(run), prefix)
-    is_name = isinstance(tracker, str)
-    if kind == "tensorboard":
-        # A writer takes the prefix as used itself; a name stands for a new directory.
-        return prefix if is_name else free_prefix(used_prefixes(tracker), prefix)
-    used = used_prefixes(_directories if is_name else tracker)
-    used.add(numbered := free_prefix(used, prefix))
-    return numbered
 
 
 # All threads of a process share matplotlib's defaults and the number of BLAS threads.

@@ -94,7 +94,7 @@ def test_a_run_of_its_own_fails_with_the_logging(
     def fail(*arguments: object) -> None:
         raise OSError("disk is full")
 
-    monkeypatch.setattr("ens_plugin.tracking.wandb_run.WandbRun.log_file", fail)
+    monkeypatch.setattr("ens_plugin.tracking.trackers._copy_files", fail)
     with pytest.raises(TrackingError, match="disk is full"):
         log_report(report, tracker="wandb")
     assert wandb.run is None
