@@ -45,7 +45,7 @@ from ens_plugin.core.stopping import (
     vote_share_table,
 )
 from ens_plugin.core.tally import RowBlock, count_members
-from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, refuse_lazy, shown, with_article
+from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, refuse_lazy, shown
 from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError
 from ens_plugin.sizing.grow import known_task, refuse_class, refuse_scores
@@ -726,7 +726,7 @@ def _refuse_before_training(estimator: Any, rule: str) -> None:
     """Raise, before training, the errors about the ensemble that its class and parameters determine."""
     if missing := [name for name in ("fit", "get_params") if not hasattr(estimator, name)]:
         raise UnsupportedModelError(
-            f"estimator is {with_article(type(estimator).__name__)} without {' and '.join(missing)}, which cannot be "
+            f"estimator is of type {type(estimator).__name__} without {' and '.join(missing)}, which cannot be "
             "copied and trained. Pass an ensemble such as RandomForestClassifier(100), or a trained one as "
             "sklearn.frozen.FrozenEstimator(ensemble)."
         )

@@ -86,6 +86,7 @@ class NamedEvaluator(EnsembleEvaluator):
 
 def _is_chosen() -> bool:
     """Return whether MLflow has chosen the evaluator that it asks, and does not look for those that might be."""
+    # Both calls have the same arguments, and no public state of MLflow differs: only the calling function tells.
     asking = sys._getframe(2)
     return asking.f_code.co_name == "_evaluate" and asking.f_globals.get("__name__", "").startswith("mlflow.")
 

@@ -174,7 +174,8 @@ def _wait_at_exit() -> None:
         if _is_waited_for:
             return
         _is_waited_for = True
-    # MLflow sends files by thread pools; functions registered by this one run while the pools still accept work.
+    # MLflow sends files by thread pools, which accept no work any more when functions of atexit run, nor while a thread
+    # that is no daemon is waited for. Only functions that are registered by this private one run before the pools end.
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
         register(_end)

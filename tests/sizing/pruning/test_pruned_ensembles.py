@@ -151,9 +151,9 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         (RandomForestRegressor(5), UnsupportedModelError, "is a regressor"),
         (LogisticRegression(), UnsupportedModelError, "No adapter accepts"),
         (RandomForestClassifier, UnsupportedModelError, r"is the class RandomForestClassifier; .*Classifier\(\)"),
-        (object, UnsupportedModelError, "is a type without fit"),
-        (None, UnsupportedModelError, "is a NoneType without fit and get_params"),
-        ([RandomForestClassifier()], UnsupportedModelError, "is a list without fit"),
+        (object, UnsupportedModelError, "is of type type without fit"),
+        (None, UnsupportedModelError, "is of type NoneType without fit and get_params"),
+        ([RandomForestClassifier()], UnsupportedModelError, "is of type list without fit"),
         (GradientBoostingClassifier(n_estimators=5), UnsupportedModelError, "Members of boosting correct one another"),
         (
             RandomForestClassifier(5, bootstrap=False),
