@@ -27,7 +27,7 @@ from ens_plugin.tracking.log import (
     link_report,
     render_artifacts,
     run_content,
-    scalar_points,
+    scalar_values,
     send,
 )
 
@@ -66,7 +66,7 @@ class EnsembleEvaluator(ModelEvaluator):
         linked_id = model_id or model.model_id
         _check_rows(X, y, data, linked_id, model.metadata.run_id)
         report = analyze(native, X, y, data=data, **options)
-        metrics = {point.key: point.value for point in scalar_points(report, prefix)}
+        metrics = scalar_values(report, prefix)
         # With a model id, MLflow logs the returned scalars itself, linked to the model and the dataset.
         _log(report, run_id, prefix, metrics if model_id is None else {}, linked_id)
         return EvaluationResult(metrics, _artifacts(report, run_id, prefix), run_id)  # type: ignore[no-untyped-call]

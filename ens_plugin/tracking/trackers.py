@@ -19,7 +19,7 @@ import numpy as np
 
 from ens_plugin.errors import EnsPluginError, EnsPluginWarning, InputError, TrackingError, warn_user
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, is_installed, without_credentials, without_secrets
+from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, first_line, is_installed, without_credentials
 
 METHODS = ("log_figure", "log_file", "log_curve", "log_scalars")
 
@@ -377,7 +377,7 @@ def _library_errors(library: _Library) -> Iterator[None]:
     except Exception as error:
         if not (isinstance(error, OSError) or library.defines(type(error))):
             raise
-        problem = _first_line(error)
+        problem = first_line(error)
         raise TrackingError(f"{library.title} did not take the report: {problem}. {library.advice}") from error
 
 
@@ -387,14 +387,9 @@ def _imported(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise TrackingError(
-            f"{module} cannot be imported: {_first_line(error)}. Install it, or install it again, with: "
+            f"{module} cannot be imported: {first_line(error)}. Install it, or install it again, with: "
             f"pip install 'ens-plugin[{extra}]'."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    return printable(without_secrets(lines[0].rstrip(".")), 300)
 
 
 _used: dict[str | int, set[str]] = {}  # by tracker
@@ -485,28 +480,24 @@ def _check_name(name: str) -> None:
 
 def _check_methods(tracker: object) -> None:
     lacking = [name for name in METHODS if not callable(getattr(tracker, name, None))]
-    if not lacking and not isinstance(tracker, type):
-        return
-    what = f"an object of the type {printable(type(tracker).__name__, 60)}"
     if isinstance(tracker, type):
         what, problem = f"the class {printable(tracker.__name__, 60)}", "and an instance of it is needed"
+    elif not lacking:
+        return
     else:
+        what = f"an object of the type {printable(type(tracker).__name__, 60)}"
         problem = f"and it lacks the {'method' if len(lacking) == 1 else 'methods'} {_listed(lacking)}"
+    advice = f"one of the names {', '.join(map(repr, NAMES))}"
     if isinstance(tracker, ModuleType):
-        what = f"the module {tracker.__name__}"
+        what, package = f"the module {tracker.__name__}", tracker.__name__.partition(".")[0]
+        if package == MLFLOW:
+            advice = "the name 'mlflow'"
+        for name, library in _LIBRARIES.items():
+            if package in {group[0] for group in library.packages}:
+                advice = f"its name, {name!r}, a run of it, such as {library.example}"
     raise InputError(
-        f"tracker= is {what}, {problem}. Pass {_advice(tracker)}an object with the methods {_listed(METHODS)}, "
-        f"{_DESCRIBED}."
+        f"tracker= is {what}, {problem}. Pass {advice}, or an object with the methods {_listed(METHODS)}, {_DESCRIBED}."
     )
-
-
-def _advice(tracker: object) -> str:
-    package = getattr(tracker, "__name__", "").partition(".")[0] if isinstance(tracker, ModuleType) else ""
-    for name, library in _LIBRARIES.items():
-        if any(package == group[0] for group in library.packages):
-            return f"its name, {name!r}, a run of it, such as {library.example}, or "
-    names = "the name 'mlflow'" if package == MLFLOW else f"one of the names {', '.join(map(repr, NAMES))}"
-    return f"{names}, or "
 
 
 def _identity(tracker: object) -> str | int:

@@ -22,7 +22,7 @@ from PIL import Image
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import Tracker
-from ens_plugin.tracking.log import curve_points, report_parts, scalar_points
+from ens_plugin.tracking.log import curve_values, report_parts, scalar_values
 from ens_plugin.tracking.trackers import check_tracker, check_trackers, free_prefix, used_prefixes
 from tests.reports import all_reports, classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS
@@ -48,9 +48,8 @@ def test_scalars_and_curve_are_those_of_mlflow_to_the_bit(name: str) -> None:
     report = all_reports()[name]
     tracker = Recorder()
     log_report(report, tracker=tracker)
-    assert tracker.scalars == {point.key: point.value for point in scalar_points(report, "ens")}
-    flat = [(key, value, size) for key, values in tracker.curve.items() for size, value in values.items()]
-    assert flat == curve_points(report, "ens")
+    assert tracker.scalars == scalar_values(report, "ens")
+    assert tracker.curve == curve_values(report, "ens")
     assert all(isinstance(size, int) and list(values) == sorted(values) for values in tracker.curve.values()
                for size in values)  # fmt: skip
 
@@ -223,6 +222,6 @@ def test_the_recipes_of_the_documentation_are_trackers(name: str, monkeypatch: p
     exec(recipe, names)
     run = MagicMock()
     log_report(REPORT, tracker=names[name](run))
-    n_points = len(curve_points(REPORT, "ens"))
+    n_points = sum(map(len, curve_values(REPORT, "ens").values()))
     logged = len(run.mock_calls)
     assert logged >= (n_points if name != "Neptune" else len(REPORT.metrics()))

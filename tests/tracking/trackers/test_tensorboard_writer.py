@@ -12,7 +12,7 @@ from PIL import Image
 
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import EnsPluginWarning, InputError, TrackingError
-from ens_plugin.tracking.log import curve_points
+from ens_plugin.tracking.log import curve_values
 from ens_plugin.tracking.trackers import kind_of
 from tests.extras import needs_trackers
 
@@ -35,8 +35,8 @@ def check(folder: Path, report: EnsembleReport, prefix: str = "ens") -> Any:
     found = events(folder)
     for name in ("accuracy", "accuracy_lower", "accuracy_upper"):
         logged = [(event.step, event.value) for event in found.Scalars(f"{prefix}/{name}")]
-        points = [point for point in curve_points(report, prefix) if point.key == f"{prefix}/{name}"]
-        assert logged == [(point.step, float(np.float32(point.value))) for point in points]
+        values = curve_values(report, prefix)[f"{prefix}/{name}"]
+        assert logged == [(size, float(np.float32(value))) for size, value in values.items()]
     for name, value in report.metrics().items():
         (event,) = found.Scalars(f"{prefix}.scalars/{name}")
         assert (event.step, event.value) == (0, float(np.float32(value)))
