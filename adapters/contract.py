@@ -14,7 +14,7 @@ from ens_plugin.adapters.members import DrawCounts, in_threads
 from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.training_rows import LeafDraws
-from ens_plugin.core.validation import IntArray, counted, with_article
+from ens_plugin.core.validation import IntArray, counted
 from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
@@ -439,7 +439,7 @@ class EnsembleAdapter(ABC):
         ------
         BagError
             If the bags cannot be determined (no bootstrap, for example).  The message ends with what to do instead,
-            such as 'Pass {data="holdout"} with rows no member was trained on.'
+            such as 'Pass data="holdout" with rows no member was trained on.'
         DataMismatchError
             If these are not the training rows, in training order, as far as this can be checked.  The message has the
             words "not the rows the model was trained on" or, for another target, "not the target the model was
@@ -756,7 +756,7 @@ class EnsembleAdapter(ABC):
         raise self._not_offered(
             "distributed_bags",
             "has no bags that follow from a row's position alone, so its rows cannot be spread over a cluster",
-            'Pass {data="holdout"} with rows no member was trained on, or analyze the training rows on one machine '
+            'Pass data="holdout" with rows no member was trained on, or analyze the training rows on one machine '
             "with ens_plugin.analyze.",
         )
 
@@ -776,10 +776,10 @@ class EnsembleAdapter(ABC):
 
     def _not_offered(self, name: str, what: str, instead: str) -> UnsupportedModelError:
         """Return the error of an optional method that an adapter does not have."""
-        model, own = with_article(type(self.model).__name__, "A"), type(self).__name__
+        model, own = type(self.model).__name__, type(self).__name__
         return UnsupportedModelError(
-            f"{model} {what}: its adapter, {own}, does not implement {name}. {instead} If the adapter is your own, "
-            f"implement that method, which help(ens_plugin.adapters.EnsembleAdapter.{name}) describes."
+            f"This {model} {what}: its adapter, {own}, does not implement {name}. {instead} If the adapter is your "
+            f"own, implement that method, which help(ens_plugin.adapters.EnsembleAdapter.{name}) describes."
         )
 
 

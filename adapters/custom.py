@@ -36,7 +36,7 @@ from ens_plugin.adapters.members import (
 )
 from ens_plugin.adapters.trees import judge_origin
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown, with_article
+from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.findings import Finding
 
@@ -147,9 +147,7 @@ def _checked_mask(mask: NDArray[np.bool_], n_members: int, n_rows: int | None, n
 def _as_sequence(in_bag: ArrayLike | Sequence[ArrayLike], name: str) -> list[ArrayLike]:
     has_no_length = isinstance(in_bag, np.ndarray) and in_bag.ndim == 0
     if has_no_length or not isinstance(in_bag, (Sequence, np.ndarray)) or isinstance(in_bag, (str, bytes)):
-        raise InputError(
-            f"{name} must be a mask of bool or one index array per member, got {with_article(type(in_bag).__name__)}."
-        )
+        raise InputError(f"{name} must be a mask of bool or one index array per member, got {type(in_bag).__name__}.")
     return list(in_bag)
 
 
@@ -478,8 +476,7 @@ def _check_models(models: list[Any]) -> None:
     lacking = [index for index, model in enumerate(models) if not hasattr(model, "predict")]
     if lacking:
         raise InputError(
-            f"models[{lacking[0]}] is {with_article(type(models[lacking[0]]).__name__)} without predict; pass fitted "
-            "models."
+            f"models[{lacking[0]}] is of type {type(models[lacking[0]]).__name__}, without predict; pass fitted models."
         )
 
 
@@ -612,5 +609,5 @@ class CustomAdapter(EnsembleAdapter):
 def _no_bags() -> BagError:
     return BagError(
         "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
-        'the rows each member was trained on, or pass {data="holdout"} with rows no member was trained on.'
+        'the rows each member was trained on, or pass data="holdout" with rows no member was trained on.'
     )

@@ -104,7 +104,7 @@ class RegressionForestAdapter(EnsembleAdapter):
         if n_rows != trained or len(set(self.model.n_samples_)) > 1:
             raise DataMismatchError(
                 f"X has {counted(n_rows, 'row')}, but the {type(self.model).__name__} was trained on {trained}. Pass "
-                'the exact training rows in training order, or {data="holdout"} for rows the model was not trained on.'
+                'the exact training rows in training order, or data="holdout" for rows the model was not trained on.'
             )
         target = training_target(y, None, n_rows)
         is_proved = self._check_rows(features, target)
@@ -174,7 +174,7 @@ class RegressionForestAdapter(EnsembleAdapter):
                 f"These are not the rows the model was trained on, or not those of all its trees: in {len(others)} of "
                 f"{len(self.model.estimators_)} trees, tree {others[0]} the first, the first split counted other rows "
                 "at training. X and y must be the exact training rows in training order; for rows that no tree was "
-                'trained on pass {data="holdout"}.'
+                'trained on pass data="holdout".'
             )
 
     def _has_other_split(self, grown: Any, drawn: NDArray[np.int64], features: NDArray[np.float64]) -> bool:
@@ -199,7 +199,7 @@ class RegressionForestAdapter(EnsembleAdapter):
             raise DataMismatchError(
                 f"These are not the rows the model was trained on: {other} counts of rows in the leaves of tree {tree} "
                 "differ from those of the training. X and y must be the exact training rows in training order; for "
-                'rows the model was not trained on pass {data="holdout"}.'
+                'rows the model was not trained on pass data="holdout".'
             )
         return target is not None and self._check_values(tree, leaves[for_values], target[for_values])
 
@@ -217,7 +217,7 @@ class RegressionForestAdapter(EnsembleAdapter):
                 f"y is not the target the model was trained on: {np.count_nonzero(outside)} of {reached.size} leaves "
                 "of "
                 f"tree {tree} hold a value that y of the rows in them cannot give. X and y must be the exact training "
-                'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+                'rows in training order; for rows the model was not trained on pass data="holdout".'
             )
         mean = np.bincount(leaves, target, nodes.node_count)[reached] / np.bincount(leaves)[reached]
         return bool((np.abs(mean - value[reached]) <= slack).all())

@@ -68,7 +68,7 @@ def sampled_rows(sampler: Any, n_rows: int) -> AnyIntArray:
     if kept.size and kept.max() >= n_rows:
         raise DataMismatchError(
             f"X has {counted(n_rows, 'row')}, but the model was trained on at least {kept.max() + 1}. Pass the exact "
-            'training rows in training order, or {data="holdout"} for rows the model was not trained on.'
+            'training rows in training order, or data="holdout" for rows the model was not trained on.'
         )
     return kept
 
@@ -85,7 +85,7 @@ def check_sample(sampler: Any, codes: NDArray[Any], member: int) -> None:
         raise DataMismatchError(
             f"y is not the target the model was trained on: from these {codes.size} labels, the sampler of member "
             f"{member} draws other rows than at training. X and y must be the exact training rows in training order; "
-            'for rows the model was not trained on pass {data="holdout"}.'
+            'for rows the model was not trained on pass data="holdout".'
         )
 
 
@@ -134,6 +134,7 @@ class _ResampledMembers(EnsembleAdapter):
 
     def truncated(self, size: int) -> Any:
         """Return an ensemble of copies of the first `size` members."""
+        # The public estimators_samples_ of the copy draws the rows of its members from _seeds, and has no setter.
         n_seeds = max(size - (self.n_members - len(self.model._seeds)), 0)
         kept = {name: getattr(self.model, name)[:size] for name in ("estimators_", "estimators_features_")}
         return truncated_ensemble(self.model, size, {**kept, "_seeds": self.model._seeds[:n_seeds]})
@@ -237,7 +238,7 @@ class BalancedBaggingAdapter(_ResampledMembers):
             raise BagError(
                 f"This {name} has {counted(self.n_members, 'member')}, but only the seeds of the last {recorded} were "
                 "kept, because members were added with warm_start. Refit all members in one call of fit, or pass "
-                '{data="holdout"} with rows the model was not trained on.'
+                'data="holdout" with rows the model was not trained on.'
             )
         check_row_count(self.model, n_rows)
 
@@ -256,7 +257,7 @@ class EasyEnsembleAdapter(_ResampledMembers):
         raise BagError(
             "An EasyEnsembleClassifier trains every member on all rows of the rarest label, with a part of the others, "
             "so the rows of that label are never out of bag, and no out-of-bag error holds for it. Pass "
-            '{data="holdout"} with rows no member was trained on.'
+            'data="holdout" with rows no member was trained on.'
         )
 
 
@@ -362,7 +363,7 @@ class BalancedForestAdapter(EnsembleAdapter):
             raise BagError(
                 f"This {type(self.model).__name__} has class_weight and bootstrap=True: scikit-learn 1.9 and later "
                 "draw bootstrap samples by the weights, which imbalanced-learn does not keep. "
-                'Pass {data="holdout"} with rows the model was not trained on, or refit without class_weight.'
+                'Pass data="holdout" with rows the model was not trained on, or refit without class_weight.'
             )
 
     def _check_rows(self, features: Any, target: NDArray[Any] | None) -> bool:

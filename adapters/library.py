@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.members import GROWABLE, refusals
-from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, UnsupportedModelError
 
 __all__ = [
@@ -188,7 +187,7 @@ class Library:
             If every member would be trained on every row.
         """
         raise UnsupportedModelError(
-            f"{with_article(type(estimator).__name__, 'A')} cannot be grown. {GROWABLE}. Boosting cannot be grown: its "
+            f"This {type(estimator).__name__} cannot be grown. {GROWABLE}. Boosting cannot be grown: its "
             "members correct one another. For a search, grow its best_estimator_."
         )
 

@@ -30,7 +30,6 @@ from ens_plugin.core.validation import (
     counted,
     one_line,
     printable,
-    with_article,
 )
 from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
@@ -98,7 +97,7 @@ def as_pandas(X: Any) -> Any:
         return X.to_pandas()
     except Exception as error:  # another library may raise anything
         raise InputError(
-            f"X is {with_article(type(X).__name__)} of {type(X).__module__.partition('.')[0]}, whose columns cannot be "
+            f"X is of type {type(X).__module__.partition('.')[0]}.{type(X).__name__}, whose columns cannot be "
             f"read ({type(error).__name__}: {one_line(str(error), 150)}); pass it as a DataFrame of pandas."
         ) from error
 
@@ -339,7 +338,7 @@ def checked_numbers(outputs: Any, shape: tuple[int, ...], member: int) -> NDArra
         array = np.asarray(outputs, dtype=np.float64)
     except Exception as error:  # a user's model may return anything
         raise InputError(
-            f"Model {member} returned {with_article(type(outputs).__name__)} that holds no numbers "
+            f"Model {member} returned an object of type {type(outputs).__name__} that holds no numbers "
             f"({reason_of(error)}); it must return one output for each row."
         ) from error
     _check_shape(array, shape, member)
@@ -360,8 +359,8 @@ def checked_labels(outputs: Any, n_rows: int, member: int) -> NDArray[Any]:
         array = np.asarray(outputs)
     except Exception as error:  # a user's model may return anything
         raise InputError(
-            f"Model {member} returned {with_article(type(outputs).__name__)} that is no array ({reason_of(error)}); it "
-            "must return one label for each row."
+            f"Model {member} returned an object of type {type(outputs).__name__} that is no array "
+            f"({reason_of(error)}); it must return one label for each row."
         ) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -664,7 +663,7 @@ _ARRAYS = (
 )
 _CUML = (
     "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass rows that "
-    f'it was not trained on, with {{data="holdout"}}: its bags are drawn on the GPU. Or {_ARRAYS}'
+    f'it was not trained on, with data="holdout": its bags are drawn on the GPU. Or {_ARRAYS}'
 )
 _H2O = f"Of a forest, {_ARRAYS}"
 _BOOSTING = (
@@ -715,7 +714,7 @@ _WRAPPERS = {
     "labels without it.",
     "SelfTrainingClassifier": "A SelfTrainingClassifier trains its ensemble on labels that the ensemble predicted, so "
     "out-of-bag rows are judged by labels that may be wrong. Pass model.estimator_ with rows that it was not trained "
-    'on, whose labels are known, and {data="holdout"}.',
+    'on, whose labels are known, and data="holdout".',
     "TunedThresholdClassifierCV": "{threshold}",
     "FixedThresholdClassifier": "{threshold}",
     "SelectFromModel": "A SelectFromModel chooses columns and predicts nothing. Pass the ensemble by which it chose "
@@ -756,7 +755,7 @@ def no_adapter(model: object) -> str:
         return _NO_MEANS[name]
     if isinstance(model, (str, PathLike)):
         return (
-            f"{str(model)!r:.80} is {with_article(name)}, not a fitted ensemble. Load the model first, with "
+            f"{str(model)!r:.80} is of type {name}, not a fitted ensemble. Load the model first, with "
             "joblib.load or mlflow.sklearn.load_model for example, or use the command line, which takes paths and "
             "URIs: ens-plugin analyze MODEL."
         )
@@ -770,33 +769,32 @@ def no_adapter(model: object) -> str:
         cut = "model.best_threshold_" if name.startswith("Tuned") else "model.threshold"
         return text.replace("{name}", name).replace("{cut}", cut)
     if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
-        return f"No adapter accepts {with_article(name)}. {_NO_SIZE} {_SUPPORTED}"
+        return f"No adapter accepts {name}. {_NO_SIZE} {_SUPPORTED}"
     if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
         return several_outputs(name, len(model.estimators_))
     home = type(model).__module__
     library = home.partition(".")[0]
     if library == "h2o":
         return (
-            f"No adapter accepts {with_article(name)} of H2O. "
-            f"{_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
+            f"No adapter accepts {name} of H2O. {_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
         )
     if library == "cuml":
-        return f"No adapter accepts {with_article(name)} of cuml. {_CUML}"
+        return f"No adapter accepts {name} of cuml. {_CUML}"
     # Of its class: LightGBM's CVBooster returns a function for every name.  Spark's models transform.
     is_model = library == "pyspark" or any(callable(getattr(type(model), own, None)) for own in ("predict", "fit"))
     if library in _COVERED and is_model:
         title, covered = _COVERED[library]
         is_boosting = "Boost" in name or name.startswith("GBT")
         remedy = _NO_SIZE if is_boosting else f"For another, {_OWN_ADAPTER}"
-        return f"{with_article(name, 'A')} of {title} is not covered: of {title}'s models {covered}. {remedy}"
+        return f"{name} of {title} is not covered: of {title}'s models {covered}. {remedy}"
     # Another object without predict may be a model that an adapter could read.
     if not is_model and (home == "builtins" or library in _COVERED or hasattr(type(model), "__len__")):
         origin = "" if home == "builtins" else f" of {library}"
         return (
-            f"The model is {with_article(name)}{origin}, which has no predict of its own, so it is no trained "
+            f"The model is of type {name}{origin}, which has no predict of its own, so it is no trained "
             "ensemble. Pass one, such as RandomForestClassifier().fit(X, y) returns."
         )
-    return f"No adapter accepts {with_article(f'{home}.{name}')}. {_SUPPORTED}"
+    return f"No adapter accepts {home}.{name}. {_SUPPORTED}"
 
 
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:

@@ -22,7 +22,6 @@ from ens_plugin.adapters.members import several_outputs
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.adapters.sklearn.training import check_fitted, check_predictions
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
@@ -160,7 +159,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
     def truncated(self, size: int) -> Any:
         """Raise UnsupportedModelError: the kept values of all trees are in one compiled table."""
         raise UnsupportedModelError(
-            f"The trees of {with_article(type(self.model).__name__)} share one table of training values, from which "
+            f"The trees of this {type(self.model).__name__} share one table of training values, from which "
             f"none can be removed. Train one with n_estimators={size}: with the same random_state, its trees are the "
             f"first {size}."
         )
@@ -269,6 +268,6 @@ def _adapter_of(forest: Any) -> QuantileForestAdapter:
     if not QuantileForestAdapter.accepts(forest):
         raise UnsupportedModelError(
             "quantile_at takes a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor of quantile-forest, not "
-            f"{with_article(type(forest).__name__)}."
+            f"{type(forest).__name__}."
         )
     return QuantileForestAdapter(forest)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods, home_libraries, retrain_members
 from ens_plugin.adapters.members import no_adapter
-from ens_plugin.core.validation import one_line, with_article
+from ens_plugin.core.validation import one_line
 from ens_plugin.errors import (
     AdapterError,
     EnsPluginWarning,
@@ -84,7 +84,7 @@ class EconML(_NamedEnsembles):
     def trainer(cls, estimator: Any) -> Trainer:
         """Raise UnsupportedModelError: members are groups of trees, which `n_estimators` does not count."""
         raise UnsupportedModelError(
-            f"{with_article(type(estimator).__name__, 'A')} cannot be grown: its members are groups of trees that "
+            f"This {type(estimator).__name__} cannot be grown: its members are groups of trees that "
             "share half of the rows. Train it with the n_estimators you can afford, and cut it with "
             "ens_plugin.truncate."
         )
@@ -147,7 +147,7 @@ def offered_adapters(library: str) -> AdapterClasses:
     found = _loaded[library]
     if isinstance(found, AdapterError):
         # A new exception each time: a raised one collects the frames of every call.
-        raise AdapterError(found.template) from found.__cause__
+        raise AdapterError(str(found)) from found.__cause__
     return found
 
 
@@ -397,7 +397,7 @@ def _held_ensembles(model: object) -> str:
         inner = held[0] if is_list else held
         if is_known(inner):
             return (
-                f" This {type(model).__name__} keeps {with_article(type(inner).__name__)} as "
+                f" This {type(model).__name__} keeps its {type(inner).__name__} as "
                 f"model.{name}{'[0]' if is_list else ''}: pass that, with the rows and the target that it was trained "
                 "on."
             )

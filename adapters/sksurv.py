@@ -181,13 +181,13 @@ class SurvivalTreesAdapter(EnsembleAdapter):
             raise BagError(
                 f"This {type(forest).__name__} was trained without bootstrap, each tree on every row, so no row is "
                 "out of "
-                'bag. Pass {data="holdout"} with rows the model was not trained on, or refit with bootstrap=True.'
+                'bag. Pass data="holdout" with rows the model was not trained on, or refit with bootstrap=True.'
             )
         if not hasattr(forest, "_n_samples"):
             raise BagError(
                 f"This {type(forest).__name__} does not keep how many rows it was trained on, as those of "
                 "scikit-survival before 0.24, so its bags cannot be drawn again. Train it with a newer release, or "
-                'pass {data="holdout"} with rows the model was not trained on.'
+                'pass data="holdout" with rows the model was not trained on.'
             )
         check_row_count(forest, features.shape[0])
         is_proved = self._check_rows(features, y) and growth_is_known(features)
@@ -238,7 +238,7 @@ class SurvivalTreesAdapter(EnsembleAdapter):
                 f"These are not the rows the model was trained on: in {other} of {tree.n_leaves} leaves of tree "
                 f"{member}, "
                 "X has another number of rows than the tree counted at training. X and y must be the exact training "
-                'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+                'rows in training order; for rows the model was not trained on pass data="holdout".'
             )
         if target is None or self.forest.low_memory:
             return
@@ -249,7 +249,7 @@ class SurvivalTreesAdapter(EnsembleAdapter):
                 f"y is not the target the model was trained on: {np.count_nonzero(gap & is_leaf)} of {tree.n_leaves} "
                 f"leaves of tree {member} hold a cumulative hazard that y of the rows in them cannot give. X and y "
                 "must be the exact training rows in training order; for rows the model was not trained on pass "
-                '{data="holdout"}.'
+                'data="holdout".'
             )
 
 

@@ -25,7 +25,6 @@ from ens_plugin.adapters.tree_table import splits_by_column
 from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.validation import with_article
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
 
 __all__ = [
@@ -130,7 +129,7 @@ def running_session(model: Any) -> Any:
         session = None
     if session is None or SparkContext._active_spark_context is None:
         raise ClusterError(
-            f"No Spark session is active, and the trees of {with_article(type(model).__name__)} are in Spark; start "
+            f"No Spark session is active, and the trees of this {type(model).__name__} are in Spark; start "
             "the session first and load the model in it."
         )
     return session
@@ -375,7 +374,7 @@ class SparkForestAdapter(EnsembleAdapter):
     def _unknown_bags(self) -> BagError:
         return BagError(
             f"Which rows the trees of this {self.forest.name} were trained on is not known: Spark draws them "
-            'partition by partition and keeps no record. Pass {data="holdout"} with rows the model was not trained on.'
+            'partition by partition and keeps no record. Pass data="holdout" with rows the model was not trained on.'
         )
 
 

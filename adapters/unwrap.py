@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, OutputKind
 from ens_plugin.adapters.members import no_adapter, several_targets
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.validation import one_line, refuse_lazy, with_article
+from ens_plugin.core.validation import one_line, refuse_lazy
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
 __all__ = [
@@ -139,10 +139,10 @@ def refuse_resampled(model: Any) -> None:
     for name, step in model.steps[:-1]:
         if hasattr(step, "fit_resample"):
             raise UnsupportedModelError(
-                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, resamples the rows: the "
+                f"Step {name!r} of the pipeline ({type(step).__name__}) resamples the rows: the "
                 "ensemble was not trained on those that were given. Out-of-bag rows would have copies or near-copies "
                 "in the bag, or other shares of the labels, and the out-of-bag error would be wrong. Pass rows no "
-                "member was trained on with {data='holdout'}, or balance inside each bag "
+                "member was trained on with data='holdout', or balance inside each bag "
                 "(class_weight='balanced_subsample', or imbalanced-learn's BalancedRandomForestClassifier) in place of "
                 "this step."
             )
@@ -283,7 +283,7 @@ def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:
     for name, step in steps:
         if step is not None and step != "passthrough" and not hasattr(step, "transform"):
             raise UnsupportedModelError(
-                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, has no transform, so the rows "
+                f"Step {name!r} of the pipeline ({type(step).__name__}) has no transform, so the rows "
                 "its ensemble was trained on cannot be computed. Pass the ensemble itself with the rows it was fitted "
                 "on."
             )
@@ -479,8 +479,7 @@ class MemberOutput:
         found = np.asarray(self.member.predict(X))
         if found.ndim != 2:
             raise UnsupportedModelError(
-                f"{with_article(type(self.member).__name__, 'A')} was trained on several outputs and predicts one; "
-                "refit all members."
+                f"This {type(self.member).__name__} was trained on several outputs and predicts one; refit all members."
             )
         return np.asarray(found[:, self.output])
 

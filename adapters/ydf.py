@@ -107,7 +107,7 @@ class YdfForestAdapter(EnsembleAdapter):
         """Raise BagError: YDF keeps no record of the rows that its trees drew."""
         raise BagError(
             "YDF keeps no record of which rows its trees were trained on, and no seed from which they follow "
-            '(github.com/google/yggdrasil-decision-forests, issue 200). Pass {data="holdout"} with rows no member was '
+            '(github.com/google/yggdrasil-decision-forests, issue 200). Pass data="holdout" with rows no member was '
             "trained on."
         )
 

@@ -27,34 +27,12 @@ __all__ = [
     "UnsupportedModelError",
     "WeakEstimateWarning",
     "ends_at_caller",
-    "spelled",
     "warn_user",
 ]
 
 
-def spelled(message: str, holdout: str | None = None) -> str:
-    """Return a message with its placeholder ``{data="holdout"}`` filled in: by `holdout`, or as Python spells it.
-
-    Examples
-    --------
-    >>> spelled('Pass {data="holdout"}.'), spelled('Pass {data="holdout"}.', "--holdout")
-    ('Pass data="holdout".', 'Pass --holdout.')
-    """
-    for argument in ('data="holdout"', "data='holdout'"):
-        message = message.replace(f"{{{argument}}}", holdout or argument)
-    return message
-
-
 class EnsPluginError(Exception):
     """Base class of every exception raised on purpose by ens_plugin."""
-
-    def __str__(self) -> str:
-        return spelled(super().__str__())
-
-    @property
-    def template(self) -> str:
-        """The message with its placeholders, for :func:`spelled` or as part of another message."""
-        return super().__str__()
 
 
 class InputError(EnsPluginError, ValueError):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import pickle
-import re
 import traceback
 from pathlib import Path
 
@@ -15,10 +13,6 @@ import ens_plugin
 from ens_plugin import errors
 
 SOURCES = Path(ens_plugin.__file__).parent
-# No command raises the errors of these files with the argument; of `copies.py` it is a doubt of the report.
-IN_PYTHON_ONLY = {
-    "papers/dynamic_pruning_2009/pruning.py", "spark/analysis.py", "tracking/evaluator.py",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in errors.__all__ if name.endswith("Error")])
@@ -29,35 +23,6 @@ def test_an_error_is_its_message_alone_and_arrives_whole_from_another_process(na
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == "what was found"
-
-
-@pytest.mark.parametrize("argument", ['data="holdout"', "data='holdout'"])
-@pytest.mark.parametrize("name", [name for name in errors.__all__ if name.endswith("Error")])
-def test_a_message_spells_an_argument_for_python_and_an_option_for_the_command_line(name: str, argument: str) -> None:
-    error = getattr(errors, name)(f"1 of {{x}}. Leave out {{{argument}}}, or pass {{{argument}}}.")
-    for same in (error, pickle.loads(pickle.dumps(error)), type(error)(error.template)):
-        assert str(same) == f"{same}" == f"1 of {{x}}. Leave out {argument}, or pass {argument}."
-        assert errors.spelled(same.template, "--holdout") == "1 of {x}. Leave out --holdout, or pass --holdout."
-
-
-def _texts(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    holders = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, holders)}
-    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return [text for text in texts if text not in docstrings]
-
-
-def test_every_message_that_a_command_shows_has_the_argument_in_braces() -> None:
-    bare, in_braces = set(), set()
-    for root in (SOURCES, (SOURCES / "adapters").resolve()):
-        for path in root.glob("**/*.py"):
-            for text in _texts(path):
-                found = in_braces if errors.spelled(text) != text else bare
-                if re.search("data=[\"']holdout", text) is not None:
-                    found.add(path.relative_to(root).as_posix())
-    assert bare == {"errors.py", *IN_PYTHON_ONLY}
-    assert {"analysis/analyze.py", "sklearn/forest.py"} < in_braces
 
 
 @errors.ends_at_caller

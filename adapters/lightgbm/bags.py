@@ -101,7 +101,7 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
     if parameters is None:
         raise BagError(
             "The model text has no parameters section, so the seed of its bags is lost. Keep the Booster pickled, or "
-            'save it with save_model of LightGBM 4 or newer; or pass {data="holdout"} with rows the model was not '
+            'save it with save_model of LightGBM 4 or newer; or pass data="holdout" with rows the model was not '
             "trained on."
         )
     _refuse_other_sampling(parameters)
@@ -114,7 +114,7 @@ def read_sampling(parameters: dict[str, str] | None) -> Sampling:
         raise BagError(
             f"This forest was trained without bagging (bagging_freq={frequency}, bagging_fraction="
             f"{parameters['bagging_fraction']}): every tree was trained on every row, so no row is out of bag. Pass "
-            '{data="holdout"} with rows the model was not trained on, or refit with '
+            'data="holdout" with rows the model was not trained on, or refit with '
             f"{BAGGING}."
         )
     return Sampling(int(parameters["bagging_seed"]), frequency, fractions)
@@ -148,7 +148,7 @@ def _refuse_other_sampling(parameters: dict[str, str]) -> None:
         if applies:
             raise BagError(
                 f"Which rows the trees of this forest were trained on cannot be recomputed: {reason}. Pass "
-                '{data="holdout"} with rows the model was not trained on, or refit with plain bagging on one machine.'
+                'data="holdout" with rows the model was not trained on, or refit with plain bagging on one machine.'
             )
 
 
@@ -254,7 +254,7 @@ Count = Callable[[Bags, IntArray], tuple[IntArray, IntArray]]
 # Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
 NEARLY = 0.6
 CLEAR_START = 5
-_HOLDOUT = 'for rows the model was not trained on pass {data="holdout"}.'
+_HOLDOUT = 'for rows the model was not trained on pass data="holdout".'
 
 
 def prove_bags(
@@ -298,7 +298,7 @@ def judge_counts(
         raise BagError(
             f"The bags drawn again fit the leaf counts of every tree that has a split ({np.count_nonzero(is_split)} in "
             f"all), but wrong bags would fit too with a chance of {chance:.2g}: that is no proof. Train more trees or "
-            'larger ones, or pass {data="holdout"} with rows the model was not trained on.'
+            'larger ones, or pass data="holdout" with rows the model was not trained on.'
         )
     return None
 
@@ -318,7 +318,7 @@ def bags_of_trees(model: ModelText, sampling: Sampling) -> IntArray:
     if not (model.table.n_leaves > 1).any():
         raise BagError(
             "No tree of this forest has a split, so there are no leaf counts to prove its bags by. Train with more "
-            'rows or a smaller min_child_samples, or pass {data="holdout"} with rows the model was not trained on.'
+            'rows or a smaller min_child_samples, or pass data="holdout" with rows the model was not trained on.'
         )
     return np.arange(len(model.trees)) // model.trees_per_iteration // sampling.frequency
 
@@ -388,7 +388,7 @@ def _other_schedule(failure: Failure) -> BagError:
         f"seed gives for these rows, but {counted(failure.failed.size, 'of the others was', 'of the others were')} not "
         f"(trees {failure.trees}): a callback changed bagging_fraction, or trees were removed, added or re-ordered "
         "(rollback_one_iter, shuffle_models). Pass "
-        '{data="holdout"} with rows the model was not trained on, or train anew in one go.'
+        'data="holdout" with rows the model was not trained on, or train anew in one go.'
     )
 
 

@@ -196,7 +196,7 @@ def _refuse_if(differing: BoolArray, tree: int) -> None:
         raise DataMismatchError(
             f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {differing.size} leaves "
             f"of tree {tree} hold values that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+            'rows in training order; for rows the model was not trained on pass data="holdout".'
         )
 
 
@@ -319,7 +319,7 @@ def check_not_refit(model: ModelText, objective: Objective) -> None:
         raise BagError(
             f"The leaf values of {counted(len(replaced), 'tree')} (tree {replaced[0]} is the first) are not those the "
             "trees were grown with: refit or set_leaf_output replaced them. Which rows these came from is not known. "
-            'Pass {data="holdout"} with rows that neither training nor refit used, or pass the model as it was '
+            'Pass data="holdout" with rows that neither training nor refit used, or pass the model as it was '
             "before refit. (LightGBM before 4.2 grows such trees by itself with use_quantized_grad; train without.)"
         )
 

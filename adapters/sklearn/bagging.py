@@ -354,7 +354,7 @@ class SklearnBaggingAdapter(EnsembleAdapter):
                 "These are not the rows the model was trained on, in training order, or y is not their target: the "
                 f"stored out-of-bag outputs have a score of {expected:.6g} with y, and had one of {stored:.6g} at "
                 "training. X and y must be the exact training rows in training order; for rows the model was "
-                'not trained on pass {data="holdout"}.'
+                'not trained on pass data="holdout".'
             )
         return True
 
@@ -401,19 +401,19 @@ class SklearnBaggingAdapter(EnsembleAdapter):
             raise BagError(
                 f"This {name} has {counted(self.n_members, 'member')}, but scikit-learn kept the seeds of the last "
                 f"{recorded} only, because members were added with warm_start. Refit all members in one call of fit, "
-                'or pass {data="holdout"} with rows the model was not trained on.'
+                'or pass data="holdout" with rows the model was not trained on.'
             )
         if getattr(self.model, "_sample_weight", None) is not None and not DRAWS_BY_WEIGHT:
             raise BagError(
                 f"This {name} was trained by scikit-learn 1.8 or later, which drew its rows by their weights, and "
                 f"scikit-learn {sklearn.__version__}, which is installed, draws them without. Install 1.8 or later, "
-                'or pass {data="holdout"} with rows the model was not trained on.'
+                'or pass data="holdout" with rows the model was not trained on.'
             )
         drawn = self._draw(0)
         if not self.model.bootstrap and len(drawn) >= n_rows:
             raise BagError(
                 f"This {name} was trained with bootstrap=False on samples of all {len(drawn)} rows, so no row is out "
-                'of bag. Pass {data="holdout"} with rows the model was not trained on, or refit with bootstrap=True or '
+                'of bag. Pass data="holdout" with rows the model was not trained on, or refit with bootstrap=True or '
                 "a smaller max_samples."
             )
 

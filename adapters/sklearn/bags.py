@@ -164,7 +164,7 @@ def judge_growth(
             f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
             f"leaves of tree {member}, X has fewer rows than the tree counted at training. X and y must be the "
             "exact training rows in training order, with the values that the model itself was given; for rows the "
-            'model was not trained on pass {data="holdout"}.'
+            'model was not trained on pass data="holdout".'
         )
     # Monotonic constraints move the values of leaves.
     if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:
@@ -180,7 +180,7 @@ def judge_growth(
         raise DataMismatchError(
             f"y is not the target the model was trained on: {n_shown} of {nodes.n_leaves} leaves of tree "
             f"{member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass {data="holdout"}.'
+            'rows in training order; for rows the model was not trained on pass data="holdout".'
         )
     return is_proved
 
@@ -436,7 +436,7 @@ def _refuse_other_trees(are_other: Mapping[int, bool], finding: str, reason: str
         f"{finding}, or not those of all its trees: in {len(others)} of {len(are_other)} trees that were compared, "
         f"tree {others[0]} the first, {reason}. X and y must be the exact training rows in training order. Trees "
         "that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not kept: "
-        'refit all trees on one table, or pass {data="holdout"} with rows that no tree was trained on.'
+        'refit all trees on one table, or pass data="holdout" with rows that no tree was trained on.'
     )
 
 
@@ -462,7 +462,7 @@ def refuse_other_numbers(model: Any, n_drawn: NDArray[np.float64] | None, n_draw
         f"number of rows than {n_draws}, which its last fit drew for each tree: tree {first} drew "
         f"{n_drawn[first]:.0f}. So trees were added with warm_start after max_samples, bootstrap or the "
         "number of rows had changed, and the bags of the earlier trees are not kept. Refit all trees in one call of "
-        'fit, or pass {data="holdout"} with rows the model was not trained on.'
+        'fit, or pass data="holdout" with rows the model was not trained on.'
     )
 
 

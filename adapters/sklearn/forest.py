@@ -568,7 +568,7 @@ class SklearnForestAdapter(EnsembleAdapter):
         if not self.model.bootstrap:
             raise BagError(
                 f"This {type(self.model).__name__} was trained without bootstrap, each tree on every row, so no "
-                'row is out of bag. Pass {data="holdout"} with rows the model was not trained on, or refit with '
+                'row is out of bag. Pass data="holdout" with rows the model was not trained on, or refit with '
                 "bootstrap=True."
             )
 
@@ -581,7 +581,7 @@ class SklearnForestAdapter(EnsembleAdapter):
                 f"The members of this {type(self.model).__name__} are of the class {', '.join(names)}, which is no "
                 "tree of scikit-learn or replaces how it is trained, so it cannot be proved which rows they were "
                 "trained on. "
-                'Pass {data="holdout"} with rows the model was not trained on.'
+                'Pass data="holdout" with rows the model was not trained on.'
             )
 
     def _grew_on(self, features: Any, target: NDArray[Any] | None) -> bool:
@@ -702,7 +702,7 @@ class OneApiForestAdapter(EnsembleAdapter):
         raise BagError(
             "This forest was trained by scikit-learn-intelex, whose oneDAL keeps no record of the rows that its trees "
             "drew: train it after sklearnex.unpatch_sklearn(), and it is a forest of scikit-learn, whose rows are "
-            'known. Pass {data="holdout"} with rows no member was trained on.'
+            'known. Pass data="holdout" with rows no member was trained on.'
         )
 
     def truncated(self, size: int) -> Any:
@@ -787,13 +787,13 @@ class IsolationForestAdapter(EnsembleAdapter):
         if not self.model.bootstrap and self.model.max_samples_ >= n_rows:
             raise BagError(
                 f"Every tree of this IsolationForest was trained on all {n_rows} rows, so no row is out of bag. Pass "
-                '{data="holdout"} with rows the model was not trained on, or refit with a smaller max_samples.'
+                'data="holdout" with rows the model was not trained on, or refit with a smaller max_samples.'
             )
         if len(self._samples) != self.n_members:
             raise BagError(
                 f"This IsolationForest has {counted(self.n_members, 'tree')}, but scikit-learn kept the seeds of the "
                 f"last {len(self._samples)} only, because trees were added with warm_start. Refit all trees in one "
-                'call of fit, or pass {data="holdout"} with rows the model was not trained on.'
+                'call of fit, or pass data="holdout" with rows the model was not trained on.'
             )
         for member in checked_members(self.n_members):
             drawn = self._samples[member]
@@ -820,6 +820,7 @@ class IsolationForestAdapter(EnsembleAdapter):
 
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the first `size` trees, with the same threshold."""
+        # The public estimators_samples_ of the copy draws the rows of its trees from _seeds, and has no setter.
         kept = {name: getattr(self.model, name)[:size] for name in ("estimators_", "estimators_features_", "_seeds")}
         for name in ("_decision_path_lengths", "_average_path_length_per_tree"):
             if hasattr(self.model, name):

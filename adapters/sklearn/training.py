@@ -166,7 +166,7 @@ def check_row_count(model: Any, n_rows: int) -> None:
     if trained != n_rows:
         raise DataMismatchError(
             f"X has {counted(n_rows, 'row')}, but the {type(model).__name__} was trained on {trained}. Pass the exact "
-            'training rows in training order, or {data="holdout"} for rows the model was not trained on.'
+            'training rows in training order, or data="holdout" for rows the model was not trained on.'
         )
 
 

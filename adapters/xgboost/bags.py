@@ -84,7 +84,7 @@ __all__ = [
     "tree_words",
 ]
 
-HOLDOUT = 'pass {data="holdout"} with rows the model was not trained on'
+HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
 GIVE_BACK = (
     "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ...}), or "
     "pickle boosters instead"

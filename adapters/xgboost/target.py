@@ -134,7 +134,7 @@ def _check_objective(forest: Forest) -> None:
     raise BagError(
         f"The bags of a booster cannot be proved for objective {objective!r} (XGBoost "
         f"{'.'.join(map(str, forest.settings.release))}): which sums its leaves store is not known here. "
-        f'Pass {{data="holdout"}} with rows the model was not trained on, or train with one of the objectives for '
+        f'Pass data="holdout" with rows the model was not trained on, or train with one of the objectives for '
         f"which it is known: {', '.join(SUPPORTED)}."
     )
 
@@ -216,7 +216,7 @@ def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
     raise DataMismatchError(
         f"y is not the target the model was trained on: {np.count_nonzero(own)} of {own.size} leaves of tree {member} "
         "hold a value that y of the rows in them does not give. X and y must be the exact training rows in training "
-        'order; for rows the model was not trained on pass {data="holdout"}.'
+        'order; for rows the model was not trained on pass data="holdout".'
     )
 
 

@@ -338,7 +338,7 @@ def _usable_rows(evidence: Evidence, n_members: int) -> NDArray[np.bool_]:
         reason = f"{found} fewer than 2 out-of-bag members (mean {mean:.2f})"
         raise TooFewMembersError(
             f"{reason}: too few to separate one member's error from the ensemble's. Train more members, leave more "
-            "rows out of each bag (smaller max_samples), or pass held-out rows with {data='holdout'}.",
+            "rows out of each bag (smaller max_samples), or pass held-out rows with data='holdout'.",
             reason,
         )
     usable = (tally.trials >= _members_needed(evidence)) & (weight.total > 0)
@@ -357,7 +357,7 @@ def _refuse_one_bag(trials: NDArray[np.float64], weight: RowWeight, n_members: i
         return
     raise TooFewMembersError(
         f"All {n_members} members were trained on the same {n_shared} of {weight.n_rows} rows, so the others are out "
-        "of bag for all of them. Pass those alone with {data='holdout'} (ens_plugin.in_bag returns which they are), or "
+        "of bag for all of them. Pass those alone with data='holdout' (ens_plugin.in_bag returns which they are), or "
         "train so that every member draws rows of its own: with tree_method='hist' for XGBoost, whose 'approx' draws "
         "once for all parallel trees, or with bagging_freq=1 for LightGBM."
     )
@@ -1076,5 +1076,5 @@ def _scale_notes(reports: dict[str, EnsembleReport]) -> list[Finding]:
 
 def _named(error: EnsPluginError, name: str) -> EnsPluginError:
     """Return an error of the same kind, whose message begins with the name of the output."""
-    text = f"Output {shown(name, 62)}: {error.template}"
+    text = f"Output {shown(name, 62)}: {error}"
     return TooFewMembersError(text, error.finding) if isinstance(error, TooFewMembersError) else type(error)(text)

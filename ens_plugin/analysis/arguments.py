@@ -34,7 +34,6 @@ from ens_plugin.core.validation import (
     counted,
     one_line,
     shown,
-    with_article,
     with_missing,
 )
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
@@ -301,7 +300,7 @@ def refuse_own_weights(adapter: EnsembleAdapter, what: str) -> None:
     """Raise UnsupportedModelError if an adapter weights rows by their target, in a function that takes no weights."""
     if adapter.offers("target_weights"):
         raise UnsupportedModelError(
-            f"{what} counts all rows alike, and rows of {with_article(type(adapter.model).__name__)} are weighted by "
+            f"{what} counts all rows alike, and rows of this {type(adapter.model).__name__} are weighted by "
             "their target, because some are censored. Pass the model and its target to ens_plugin.analyze, on one "
             "machine."
         )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.analyze import analyze
-from ens_plugin.core.validation import with_article
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.result import EnsembleReport
 
@@ -109,7 +108,7 @@ class ErrorCurveDisplay:
         """
         if not isinstance(report, EnsembleReport):
             raise InputError(
-                f"report is {with_article(type(report).__name__)}; pass what ens_plugin.analyze returns, or a fitted "
+                f"report is of type {type(report).__name__}; pass what ens_plugin.analyze returns, or a fitted "
                 "ensemble with its rows to from_estimator."
             )
         return cls(report, name=name).plot(ax)

@@ -206,7 +206,7 @@ def refuse_other_outputs(
         raise DataMismatchError(
             f"{counted(np.count_nonzero(differing & known), 'has', 'have', of=f'{n_known} rows')} "
             "other out-of-bag outputs than the model stored at training. X and y must be the training rows in training "
-            "order; for other rows pass {data='holdout'}."
+            "order; for other rows pass data='holdout'."
         )
 
 
@@ -407,7 +407,7 @@ def _named_columns(adapter: EnsembleAdapter, columns: tuple[int, ...]) -> str:
 def _training_rows() -> DataMismatchError:
     return DataMismatchError(
         "These rows, or many of them, are rows the model was trained on: its members have fitted them, and the error "
-        'would be far too low. Leave out {data="holdout"}, with all training rows in training order, to judge each by '
+        'would be far too low. Leave out data="holdout", with all training rows in training order, to judge each by '
         "its out-of-bag members. Or leave out the rows that were used for training, and pass the others; there is no "
         "other way where every member was trained on all rows, as with bootstrap=False."
     )
@@ -443,7 +443,7 @@ def training_bags(
         cause = _cause(adapter, X, features, labels, target)
         if cause is None:
             raise
-        raise DataMismatchError(f"{cause} Evidence: {error.template}") from error
+        raise DataMismatchError(f"{cause} Evidence: {error}") from error
 
 
 def _weighted_bags(

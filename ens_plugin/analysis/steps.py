@@ -18,7 +18,7 @@ from ens_plugin.adapters.unwrap import inner_ensemble, layers, steps_before
 from ens_plugin.analysis.arguments import target_array
 from ens_plugin.core.explained import Explained, explained
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, one_line, printable, with_article
+from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, one_line, printable
 from ens_plugin.errors import DataMismatchError, EnsPluginWarning, WeakEstimateWarning, warn_user
 from ens_plugin.findings import Finding, finding
 
@@ -79,7 +79,7 @@ def cross_fitting_explained(model: Any, X: Any, y: Any) -> Iterator[None]:
         if crossed is None:
             raise
         raise DataMismatchError(
-            f"{error.template} {crossed.words} may be the reason: it gives training rows other values in fit_transform "
+            f"{error} {crossed.words} may be the reason: it gives training rows other values in fit_transform "
             "than in transform. Pass the ensemble, model[-1], with the rows that it was trained on: "
             "sklearn.base.clone(model[:-1]).fit_transform(X, y), where the step's random_state is a number."
         ) from error
@@ -199,8 +199,8 @@ class _Step:
         """The step in a sentence."""
         kinds = dict.fromkeys(type(part).__name__ for part in _parts(self.step) if _is_unknown(part))
         inside = "" if _is_unknown(self.step) else f" with {printable(', '.join(kinds), 60)}"
-        kind = with_article(printable(type(self.step).__name__, 60))
-        return f"Step {printable(self.name, 60)!r} of the pipeline, {kind}{inside},"
+        kind = printable(type(self.step).__name__, 60)
+        return f"Step {printable(self.name, 60)!r} of the pipeline ({kind}{inside})"
 
     def doubt(self, share: float) -> Finding:
         """Return the doubt that the step has seen the target of the rows."""

@@ -44,7 +44,7 @@ from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import LeadTally, tally_leads
 from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, counted, previous_odd_size, with_article
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, counted, previous_odd_size
 from ens_plugin.errors import (
     DataMismatchError,
     EnsPluginError,
@@ -528,7 +528,7 @@ def _open(model: Any, X: Any) -> tuple[EnsembleAdapter, Any]:
     adapter = find_adapter(ensemble)
     if adapter.info.task != "classification":
         raise UnsupportedModelError(
-            f"{with_article(type(adapter.model).__name__, 'A')} predicts values, which hardly ever are exactly those "
+            f"This {type(adapter.model).__name__} predicts values, which hardly ever are exactly those "
             "of infinitely many members, so there is no agreement of labels. Pass a classifier. Of values, "
             "ens_plugin.analyze(model, X, y) has the error by size."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,7 +36,7 @@ from ens_plugin.core.weights import (
     represent,
     small_number_factor,
 )
-from ens_plugin.errors import InputError, TooFewMembersError, spelled
+from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS, LabelBasis
 
@@ -64,8 +63,8 @@ MOST_LOST = 0.75
 DOUBTED_WEIGHT = 0.05
 HALVINGS = 60
 LOOKED_AT = 10
-# Advice to name groups; that every row is one of its own is no such advice.
-ADVICE = re.compile(r"groups=(?!np\.arange)")
+# The checks whose findings advise to name groups.
+ADVISING = frozenset({"copies", "neighbouring-rows", "subjects"})
 
 
 def encode_groups(groups: Any, n_rows: int) -> IntArray:
@@ -196,7 +195,7 @@ def _remedies(weight: RowWeight, usable: NDArray[np.bool_]) -> str:
     left_out = weight.groups if usable.all() else weight.groups[~usable]
     size = float(np.median(np.bincount(weight.groups)[left_out]))
     return (
-        "For the model as it is, pass rows of other groups, with their groups, as held out ({data='holdout'}). To "
+        "For the model as it is, pass rows of other groups, with their groups, as held out (data='holdout'). To "
         "judge groups without such rows, draw whole groups for each member (train the members yourself and pass "
         f"CustomEnsemble.from_estimators), or train on smaller bags: with groups of {size:.3g} rows, about "
         f"{1.0 / max(size, 1.0):.2g} of the rows for each member (max_samples of scikit-learn, bagging_fraction of "
@@ -216,7 +215,7 @@ def largest_group(bags: Bags) -> int:
 
 def with_reach(findings: tuple[Finding, ...], bags: Bags) -> tuple[Finding, ...]:
     """Return findings, the first of which that advises to name groups states for which ones this model allows that."""
-    first = next((place for place, found in enumerate(findings) if ADVICE.search(found.sentence)), None)
+    first = next((place for place, found in enumerate(findings) if found.code in ADVISING), None)
     if first is None:
         return findings
     longer = findings[first].with_sentence(f"{findings[first]} {reach_of_groups(bags)}")
@@ -227,15 +226,15 @@ def reach_of_groups(bags: Bags) -> str:
     """Return a sentence on the groups that can be judged out of bag, and on what to do about larger ones."""
     size = largest_group(bags)
     otherwise = (
-        "pass rows of other groups, with their groups, as held out ({data='holdout'}), or train each member on rows of "
+        "pass rows of other groups, with their groups, as held out (data='holdout'), or train each member on rows of "
         "whole groups (CustomEnsemble.from_estimators)."
     )
     if size < 2:
-        return spelled(
+        return (
             "With this model's bags, groups of rows cannot be judged out of bag, because hardly a member left out all "
             f"rows of a group, unless the bags hold whole groups. Otherwise {otherwise}"
         )
-    return spelled(
+    return (
         f"With this model's bags, groups= works for groups of up to {size} rows, or where the bags hold whole groups. "
         f"Otherwise {otherwise}"
     )
@@ -258,7 +257,7 @@ def group_doubts(weight: RowWeight, usable: NDArray[np.bool_], missing: float) -
         sentence = (
             f"Rows with {100 * lost:.3g} % of the weight have too few members whose bags hold no row of their group; "
             f"their groups have {sizes[~usable].mean():.3g} rows on average, the others {sizes[usable].mean():.3g}. "
-            f"The figures are of the smaller groups. {spelled(_remedies(weight, usable))}"
+            f"The figures are of the smaller groups. {_remedies(weight, usable)}"
         )
         found.append(finding("large-groups", sentence, missing_weight=lost))
     return tuple(found)
@@ -299,7 +298,7 @@ LARGE_GROUPS = (
 )
 OTHER_REMEDIES = (
     "train with class_weight='balanced_subsample', which weights the rows inside each bag; train without weights, and "
-    "pass them as sample_weight to the analysis; or pass held-out rows with {data='holdout'}."
+    "pass them as sample_weight to the analysis; or pass held-out rows with data='holdout'."
 )
 REMEDIES = (
     "Do one of these: leave more rows out of each bag, with a smaller max_samples; train more members; "
@@ -357,7 +356,7 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
     if evidence.moments is not None or _is_grouped_unevenly(adapter, evidence, found):
         raise InputError(
             f"{unevenness} Their rows have to be weighted one by one, which is not possible on a cluster: analyze the "
-            'training rows on one machine with ens_plugin.analyze, or pass held-out rows with {data="holdout"}.'
+            'training rows on one machine with ens_plugin.analyze, or pass held-out rows with data="holdout".'
         )
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
     measures = _measures(labels, change)
@@ -505,7 +504,7 @@ def _missing_weight(found: Representation) -> tuple[Finding, ...]:
     sentence = f"{reason}. {LARGE_WEIGHTS} {REMEDIES}"
     if missing > REFUSED_MISSING:
         raise TooFewMembersError(sentence, reason)
-    return (finding("missing-weight", spelled(sentence), missing_weight=missing),)
+    return (finding("missing-weight", sentence, missing_weight=missing),)
 
 
 def _label_basis(found: Representation, names: list[str], factors: FloatArray) -> list[LabelBasis]:

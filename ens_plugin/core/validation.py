@@ -59,7 +59,6 @@ __all__ = [
     "shown",
     "sums_by_code",
     "whole_counts",
-    "with_article",
     "with_missing",
 ]
 
@@ -87,9 +86,6 @@ SINGLE_ROUNDING = 1e-6
 NEGLIGIBLE = 1e-12
 _WHOLE = re.compile(r"(-?\d+)\.0")
 _SWITCHES = {"False": "0", "True": "1"}
-# Names that begin with the sound of a vowel, some of them because their letters are spoken, as of XGBClassifier.
-_VOWEL = re.compile(r"[AEIOUaeiou]|[FHLMNRSX](?=[0-9B-DF-HJ-NP-TV-Z][0-9A-Z])|h2o|mlflow|ndarray|xgb")
-_NO_VOWEL = re.compile(r"One|Uni|Uint|Uuid|Umap|Use|Eu|Smo", re.IGNORECASE)
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -97,7 +93,7 @@ def shown(value: object, limit: int = 80) -> str:
     try:
         text = repr(value)
     except Exception:  # a user's class may raise anything
-        text = with_article(type(value).__name__)
+        text = f"object of type {type(value).__name__}"
     return one_line(text, limit)
 
 
@@ -131,12 +127,6 @@ def counted(count: object, one: str, many: str | None = None, of: str = "") -> s
     return f"{text}{among} {one if text == '1' else many or f'{one}s'}"
 
 
-def with_article(name: str, article: str = "a") -> str:
-    """Return the name of a class after "a" or "an"; or after "A" or "An", if that is the `article`."""
-    is_an = _VOWEL.match(name) and not _NO_VOWEL.match(name)
-    return f"{article}{'n' if is_an else ''} {name}"
-
-
 def label_text(label: object) -> str:
     """Return a label as text, the same text for labels that are equal, as 1, 1.0 and True are."""
     text = str(label)
@@ -161,14 +151,12 @@ def refuse_lazy(values: Any, name: str) -> None:
     # Of the class, because a lazy frame would look up its columns.
     kind, is_frame = type(values).__name__, hasattr(type(values), "columns")
     if "LazyFrame" in kind and hasattr(values, "collect"):
-        raise InputError(f"{name} is {with_article(kind)}, whose rows have not been computed; pass {name}.collect().")
+        raise InputError(f"{name} is of type {kind}, whose rows have not been computed; pass {name}.collect().")
     if is_frame and hasattr(values, "__dask_graph__"):
-        raise InputError(
-            f"{name} is {with_article(kind)} of Dask, whose rows have not been computed; pass {name}.compute()."
-        )
+        raise InputError(f"{name} is of Dask's type {kind}, whose rows have not been computed; pass {name}.compute().")
     if is_frame and hasattr(values, "toPandas"):
         raise InputError(
-            f"{name} is {with_article(kind)} of Spark, whose rows are on a cluster and have no order; pass the "
+            f"{name} is of Spark's type {kind}, whose rows are on a cluster and have no order; pass the "
             f"DataFrame to ens_plugin.spark.analyze, or {name}.toPandas() if it has the rows that the model was given."
         )
 

@@ -19,7 +19,7 @@ from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.intervals import dyadic_variance
-from ens_plugin.core.validation import FloatArray, as_array, as_count, counted, with_article
+from ens_plugin.core.validation import FloatArray, as_array, as_count, counted
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.findings import Finding
 from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
@@ -91,7 +91,7 @@ def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
         table = as_table(rows.features, rows.inner) if rows.inner is X else None
     if table is None or table.ndim != 2:
         raise InputError(
-            f"X is {with_article(type(X).__name__)}, whose columns cannot be permuted; pass the training rows as an "
+            f"X is of type {type(X).__name__}, whose columns cannot be permuted; pass the training rows as an "
             "array, a sparse matrix or a pandas DataFrame of two dimensions."
         )
     if hasattr(table, "tocsc"):

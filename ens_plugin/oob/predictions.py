@@ -34,7 +34,7 @@ from ens_plugin.analysis.steps import cross_fitting_explained, step_findings, wa
 from ens_plugin.analysis.weights import MOST_MISSING_OF_LABEL, encode_groups, refuse_groups_in_bags
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import RowBlock, both_scores, count_members, label_support, sum_over_members
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, printable, with_article
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted, printable
 from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import (
     BagError,
@@ -87,7 +87,7 @@ def _refuse_other_than_means(adapter: EnsembleAdapter) -> None:
     if adapter.offers("combined"):
         raise UnsupportedModelError(
             "This function takes the mean of each row's out-of-bag members, and "
-            f"{with_article(type(adapter.model).__name__)} does not predict means. Pass the forest itself for its "
+            f"this {type(adapter.model).__name__} does not predict means. Pass the forest itself for its "
             "mean; ens_plugin.analyze and ens_plugin.oob_predictions take both."
         )
 
@@ -400,10 +400,10 @@ def _remedies_explained() -> Iterator[None]:
     try:
         yield
     except (BagError, DataMismatchError) as error:
-        if "holdout" not in error.template:
+        if "holdout" not in str(error):
             raise
         raise type(error)(
-            f"{error.template} ({{data='holdout'}} belongs to an analysis. Rows that the model was not trained on are "
+            f"{error} (data='holdout' belongs to an analysis. Rows that the model was not trained on are "
             "predicted by its own predict.)"
         ) from error
 

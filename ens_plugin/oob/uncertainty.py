@@ -215,7 +215,7 @@ def _new_rows(model: Any, adapter: EnsembleAdapter, X_new: Any) -> Any:
     try:
         return adapter.prepare(unwrap(model, X_new, are_fresh=True)[1])
     except InputError as error:
-        raise type(error)(f"X_new cannot be predicted. {error.template}") from error
+        raise type(error)(f"X_new cannot be predicted. {error}") from error
 
 
 def _limits(rows: TrainingRows, level: float) -> tuple[tuple[float, float], tuple[Finding, ...]]:

@@ -44,7 +44,6 @@ from ens_plugin.core.validation import (
     as_weight,
     counted,
     shown,
-    with_article,
 )
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError, WeakEstimateWarning, warn_user
 from ens_plugin.papers.members import outputs_without_target
@@ -754,7 +753,7 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
         )
     if np.isnan(found).any() or np.isposinf(found).any():
         raise InputError(
-            f"{with_article(type(model).__name__, 'A')} returns NaN or plus infinity as log joint probability: its "
+            f"This {type(model).__name__} returns NaN or plus infinity as log joint probability: its "
             "bootstrap sample has a feature with zero variance, or X holds values it cannot use. Train on more rows, "
             "leave constant features out, or let the base smooth more (var_smoothing of GaussianNB)."
         )

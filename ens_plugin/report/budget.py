@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
 
-from ens_plugin.core.validation import MAX_SIZE, counted, shown, with_article
+from ens_plugin.core.validation import MAX_SIZE, counted, shown
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import DOUBTED
 from ens_plugin.report.result import Costs, ReportContent, brief
@@ -42,8 +42,7 @@ def check_costs(costs: object, report: ReportContent) -> Costs:
         )
     if not isinstance(costs, Costs):
         raise InputError(
-            f"costs is {with_article(type(costs).__name__)} and no result of ens_plugin.measure_costs(model, X); pass "
-            "one."
+            f"costs is of type {type(costs).__name__} and no result of ens_plugin.measure_costs(model, X); pass one."
         )
     if costs.n_members != report.n_members:
         raise InputError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ens_plugin.core.comparison import FEWEST_PAIRS, Difference, paired_difference, separate_difference
 from ens_plugin.core.judged_rows import judged_by_both
-from ens_plugin.core.validation import counted, printable, with_article
+from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.answers import DOUBTED
 from ens_plugin.report.result import EnsembleReport, ErrorCurve
@@ -247,7 +247,7 @@ def compare(
 def _named(reports: Any, names: Sequence[str] | None) -> dict[str, EnsembleReport]:
     if isinstance(reports, EnsembleReport) or not _is_list(reports):
         raise InputError(
-            f"reports is {with_article(type(reports).__name__)}; pass a list of reports, or a dictionary of reports "
+            f"reports is of type {type(reports).__name__}; pass a list of reports, or a dictionary of reports "
             "by their names."
         )
     if isinstance(reports, Mapping):
@@ -272,7 +272,7 @@ def _check_reports(found: list[Any]) -> None:
     for place, report in enumerate(found):
         if not isinstance(report, EnsembleReport):
             raise InputError(
-                f"Entry {place} of reports is {with_article(type(report).__name__)} and not a report; pass what "
+                f"Entry {place} of reports is of type {type(report).__name__} and not a report; pass what "
                 "ens_plugin.analyze returns for a model and its rows."
             )
 

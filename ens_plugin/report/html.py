@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ens_plugin.core.validation import printable, with_article
+from ens_plugin.core.validation import printable
 from ens_plugin.errors import InputError
 from ens_plugin.files import write_whole
 from ens_plugin.report import answers, text
@@ -154,7 +154,7 @@ def write_document(rendered: Callable[[], str], path: str | Path) -> Path:
         target = Path(path)
     except TypeError as error:
         raise InputError(
-            f"path is {with_article(type(path).__name__)}; pass the name of a file, such as 'report.html'."
+            f"path is of type {type(path).__name__}; pass the name of a file, such as 'report.html'."
         ) from error
     if not os.path.isdir(target.parent):
         raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")

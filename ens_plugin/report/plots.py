@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
-from ens_plugin.core.validation import FloatArray, counted, printable, with_article
+from ens_plugin.core.validation import FloatArray, counted, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import BiasVariance, ErrorCurve, LinearCost, ReportContent, SizeRecommendation
 from ens_plugin.report.size_curves import (
@@ -99,7 +99,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
         return ax
     if ax is not None:
         raise InputError(
-            f"ax is {with_article(type(ax).__name__)} and no axes of matplotlib; pass one, such as axes[0] of "
+            f"ax is of type {type(ax).__name__} and no axes of matplotlib; pass one, such as axes[0] of "
             "figure, axes = plt.subplots(1, 2), or leave ax out for a new figure."
         )
     import matplotlib

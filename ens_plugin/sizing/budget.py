@@ -11,7 +11,6 @@ from typing import Any
 from ens_plugin.adapters.members import model_errors, reason_of
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, output_ensemble, replace_ensemble
-from ens_plugin.core.validation import with_article
 from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.budget import check_limits
 from ens_plugin.report.result import Costs, LinearCost
@@ -76,7 +75,7 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
     n_members, one, whole = _member_count(model), first_of(model, 1), _as_cut(model)
     if not hasattr(whole, "predict"):
         raise UnsupportedModelError(
-            f"{with_article(type(whole).__name__, 'A')} has no predict whose time could be measured. "
+            f"This {type(whole).__name__} has no predict whose time could be measured. "
             "ens_plugin.truncate with max_bytes alone needs none."
         )
     requests = [rows[place : place + 1] for place in range(min(n_rows, REQUESTS))]

@@ -26,7 +26,6 @@ from ens_plugin.core.validation import (
     as_count,
     counted,
     refuse_lazy,
-    with_article,
 )
 from ens_plugin.errors import (
     InputError,
@@ -269,7 +268,7 @@ def _check_steps(pipeline: Pipeline) -> None:
     for name, step in pipeline.steps[:-1]:
         if step is not None and step != "passthrough" and not hasattr(step, "transform"):
             raise UnsupportedModelError(
-                f"Step {name!r} of the pipeline, {with_article(type(step).__name__)}, has no transform: the ensemble "
+                f"Step {name!r} of the pipeline ({type(step).__name__}) has no transform: the ensemble "
                 "would not be trained on the rows of X, one for one. Apply this step first, and grow the steps after "
                 "it."
             )

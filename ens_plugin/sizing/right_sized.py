@@ -15,7 +15,6 @@ from sklearn.utils.metaestimators import available_if
 from ens_plugin.adapters.library import LARGEST_SEED
 from ens_plugin.adapters.sklearn.training import UnfittedLearnerError, check_fitted_columns, take_columns
 from ens_plugin.analysis.options import AnalysisOptions, Metric
-from ens_plugin.core.validation import with_article
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.sizing.grow import MAX_SIZE, PROBE_SIZE, Growth, find_trainer, grow, known_task, split_pipeline
 
@@ -73,12 +72,12 @@ class _RightSized(BaseEstimator):
         task, name = known_task(ensemble), type(ensemble).__name__
         if task is None:
             raise UnsupportedModelError(
-                f"A {type(self).__name__} cannot train {with_article(name)}, whose class does not state whether it "
+                f"A {type(self).__name__} cannot train {name}, whose class does not state whether it "
                 f"predicts labels or values. Derive {name} from a mixin of sklearn.base and BaseEstimator, or use "
                 "ens_plugin.grow."
             )
         if task != own:
-            raise UnsupportedModelError(f"A {type(self).__name__} cannot train {with_article(name)}; use {other}.")
+            raise UnsupportedModelError(f"A {type(self).__name__} cannot train {name}; use {other}.")
         return grow(
             unfitted,
             X,

@@ -22,7 +22,7 @@ from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.evidence import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
-from ens_plugin.core.validation import MAX_SIZE, counted, refuse_lazy, shown, with_article
+from ens_plugin.core.validation import MAX_SIZE, counted, refuse_lazy, shown
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.result import EnsembleReport, SizeRecommendation
 from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
@@ -162,7 +162,7 @@ def first_rows(X: Any, most: int) -> Any:
         return rows[:most]
     except Exception as error:  # an object of a user may raise anything
         raise InputError(
-            f"X is {with_article(type(X).__name__)}, whose first rows cannot be taken. Pass the rows as an array, a "
+            f"X is of type {type(X).__name__}, whose first rows cannot be taken. Pass the rows as an array, a "
             "sparse matrix or a data frame; those of a file, read."
         ) from error
 
@@ -486,10 +486,10 @@ def _report_on_cut(
     try:
         return run_analysis(cut, whole.X, whole.y, whole.options, progress=progress)
     except TooFewMembersError as error:
-        found = error.finding or error.template.rstrip(".")
+        found = error.finding or str(error).rstrip(".")
         which = f"{members_text(size)} that the limits allow" if is_limited else f"recommended {members_text(size)}"
         larger = "raise the limits" if is_limited else "get a larger size by a lower tolerance"
         raise TooFewMembersError(
-            f"The {which} cannot be checked on these rows ({found}). Pass held-out rows with {{data='holdout'}}, or "
+            f"The {which} cannot be checked on these rows ({found}). Pass held-out rows with data='holdout', or "
             f"{larger}."
         ) from error

@@ -172,7 +172,7 @@ def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None,
     if data == "oob":
         raise BagError(
             f"The in-bag rows of this {type(inner).__name__} are not known, because Spark trained it on several "
-            'machines. Pass {data="holdout"} with rows that were not used for training.'
+            'machines. Pass data="holdout" with rows that were not used for training.'
         )
     ensemble = inner_ensemble(inner)
     columns = _own_columns(inner) if feature_cols is None else feature_cols

@@ -295,7 +295,7 @@ def check_positions(session: Any, counts: RowCounts, name: str) -> None:
             f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in "
             f"{counted(n_rows, 'row')}, not each of 0 to {n_rows - 1} once. It must hold each row's position in the "
             "training data, and all training "
-            'rows must be there. For rows that were not used for training pass {data="holdout"}.'
+            'rows must be there. For rows that were not used for training pass data="holdout".'
         )
 
 

@@ -493,7 +493,7 @@ def _problems(table: pa.Table, plan: Plan, error: EnsPluginError) -> Problems:
     counts = _bad_values(table, plan.features)
     if counts:
         return Problems(bad_values=counts)
-    return Problems(refusals=((type(error).__name__, error.template),))
+    return Problems(refusals=((type(error).__name__, str(error)),))
 
 
 def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:

@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 from ens_plugin.analysis.unlabelled import Agreement
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
-from ens_plugin.tracking.log import DEFAULT_PREFIX, MlflowRun, artifact_path, check_prefix, draw_plot, target_run
-from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
+from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, draw_plot, log_to_run, reached_store, target_run
+from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_to
 
 DATA_FILE, ROWS_FILE, PAGE_FILE, FIGURE_FILE = "agreement.json", "undecided.csv", "agreement.html", "agreement.png"
 
@@ -75,7 +74,10 @@ def log_agreement(
     with TemporaryDirectory(prefix="ens_plugin-") as folder, TemporaryDirectory(prefix="ens_plugin-") as drawn:
         parts = _parts(found, Path(folder), prefix)
         if kind_of(tracker) == MLFLOW:
-            return _log_to_mlflow(parts, run_id)
+            with reached_store() as client, target_run(run_id) as target:
+                now = int(time.time() * 1000)
+                log_to_run(client, client.get_run(target), parts, now, f"{prefix}.agreement")
+                return target
         figures = draw_plot(found.plot, Path(drawn) / "figures", FIGURE_FILE)
         return log_to(tracker, parts._replace(figures=figures))
 
@@ -109,18 +111,3 @@ def _by_size(found: Agreement) -> dict[int, float]:
     below = advice.sizes < found.n_members
     by_size = dict(zip(advice.sizes[below].tolist(), (1.0 - advice.losses[below]).tolist(), strict=True))
     return {**by_size, found.n_members: found.agreement}
-
-
-def _log_to_mlflow(parts: ReportParts, run_id: str | None) -> str:
-    require_mlflow()
-    import mlflow
-
-    uri = mlflow.get_tracking_uri()
-    check_server(uri)
-    with tracking_errors(uri), target_run(run_id) as target:
-        client = mlflow.MlflowClient()
-        run = client.get_run(target)
-        tracker = MlflowRun(client, run, artifact_path(parts.prefix), int(time.time() * 1000), None)
-        log_parts(tracker, parts)
-        tracker.describe(parts.summary, f"{parts.prefix}.agreement")
-        return target

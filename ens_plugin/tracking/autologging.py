@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from types import FrameType, ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,7 +41,7 @@ from ens_plugin.tracking.connection import (
 from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
 from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
-from ens_plugin.tracking.trackers import MLFLOW, check_trackers, free_prefix, kind_of, log_to, used_prefixes
+from ens_plugin.tracking.trackers import MLFLOW, active_wandb_run, check_trackers, kind_of, log_to, next_prefix
 from ens_plugin.tracking.uploads import (
     Delivery,
     ReportFiles,
@@ -60,9 +60,9 @@ from ens_plugin.tracking.uploads import (
     stop_linking,
     unreachable,
 )
-from ens_plugin.tracking.wandb_run import active_run, prefixes_of
 
 FEWEST_READ = 200  # rows; a report on fewer says little
+RAISE_LIMIT = "Raise max_overhead, or call ens_plugin.analyze later."
 
 
 class AnalysisTime:
@@ -77,7 +77,7 @@ class AnalysisTime:
 
     def __init__(self, settings: AutologOptions, fit_seconds: float, n_outputs: int = 1) -> None:
         self.findings: list[Finding] = []
-        self._max_overhead, self._n_outputs = settings.max_overhead, n_outputs
+        self._limit, self._n_outputs = f"max_overhead={settings.max_overhead:g}", n_outputs
         self._seconds = settings.seconds_for(fit_seconds)
         self.end = time.perf_counter() + self._seconds
         self._reading_end = self._metric_end = math.inf
@@ -103,12 +103,11 @@ class AnalysisTime:
         if n_read < FEWEST_READ:
             raise InputError(
                 f"The members take so long that {n_read} rows were predicted in the time that autologging may take "
-                f"(max_overhead={self._max_overhead:g}), too few for a report. Raise max_overhead, or call "
-                "ens_plugin.analyze later."
+                f"({self._limit}), too few for a report. {RAISE_LIMIT}"
             )
         sentence = (
             f"Only {n_read} of the {n_rows} training rows were analysed, drawn at random, to keep within the time that "
-            f"autologging may take (max_overhead={self._max_overhead:g})."
+            f"autologging may take ({self._limit})."
         )
         self.findings.append(finding("part-of-rows", sentence, n_rows=n_read))
 
@@ -118,17 +117,7 @@ class AnalysisTime:
         if math.isinf(self._metric_end):
             self._metric_end = now + self.left
         if now > self._metric_end:
-            raise InputError(
-                "The metric takes longer than autologging may take "
-                f"(max_overhead={self._max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze later."
-            )
-
-
-class _Directories:
-    """Stands for the directories of DVCLive that are made for reports."""
-
-
-_directories = _Directories()
+            raise InputError(f"The metric takes longer than autologging may take ({self._limit}). {RAISE_LIMIT}")
 
 
 def destinations_of_fit(settings: AutologOptions, is_in_users_run: bool) -> tuple[object, ...]:
@@ -136,7 +125,7 @@ def destinations_of_fit(settings: AutologOptions, is_in_users_run: bool) -> tupl
     found: list[object] = []
     for tracker in settings.trackers:
         name = tracker if isinstance(tracker, str) else None
-        run = active_run() if name == "wandb" else None
+        run = active_wandb_run() if name == "wandb" else None
         is_users = run is not None or (name == MLFLOW and is_in_users_run)
         if not (settings.exclusive and is_users):
             found.append(tracker if run is None else run)
@@ -151,34 +140,15 @@ def store_of(destination: object, tracking_uri: str) -> str:
     return tracking_uri if kind == MLFLOW else kind
 
 
-def mlflow_delivery(upload: ReportUpload, is_only_one: bool) -> Delivery:
-    """Return the delivery of a report to MLflow."""
-    is_server = upload.tracking_uri.startswith(("http://", "https://"))
-    return Delivery(
-        model=upload.report.model,
-        store=upload.tracking_uri,
-        place="tracking server" if is_server else "store",
-        deliver=lambda: f"run {deliver(upload)}",
-        is_only_one=is_only_one,
-        progress=upload.progress,
-    )
-
-
 def tracker_delivery(
-    report: EnsembleReport,
-    files: ReportFiles | None,
-    tracker: object,
-    prefix: str,
-    data_digest: str | None,
-    is_only_one: bool,
+    fit: FinishedFit, report: EnsembleReport, files: ReportFiles | None, tracker: object, digest: str | None
 ) -> Delivery:
     """Return the delivery of a report to a tracker other than MLflow."""
     store, name = store_of(tracker, ""), kind_of(tracker) or printable(type(tracker).__name__, 60)
 
     def deliver() -> str:
         delivery.progress.is_reachable = True
-        numbered = _next_prefix(tracker, prefix)
-        parts = report_parts(report, None, numbered, data_digest=data_digest)
+        parts = report_parts(report, None, next_prefix(tracker, fit.settings.prefix), data_digest=digest)
         if files is not None:
             parts = parts._replace(directory=files.folder(), figures=files.figures)
         try:
@@ -191,23 +161,8 @@ def tracker_delivery(
             problem = f"{type(error).__name__}: {printable(str(error), 300)}"
             raise TrackingError(f"the tracker {name} raised {problem.rstrip('.')}.") from error
 
-    delivery = Delivery(report.model, store, f"tracker {name}", deliver, isinstance(tracker, str), is_only_one)
+    delivery = Delivery(report.model, store, f"tracker {name}", deliver, isinstance(tracker, str))
     return delivery
-
-
-def _next_prefix(tracker: object, prefix: str) -> str:
-    """Return the prefix of the next report in a run, a writer or a tracker, and record it as used."""
-    kind = kind_of(tracker)
-    if kind == "wandb":
-        run = active_run() if isinstance(tracker, str) else tracker
-        return free_prefix(() if run is None else prefixes_of(run), prefix)
-    is_name = isinstance(tracker, str)
-    if kind == "tensorboard":
-        # A writer takes the prefix as used itself; a name stands for a new directory.
-        return prefix if is_name else free_prefix(used_prefixes(tracker), prefix)
-    used = used_prefixes(_directories if is_name else tracker)
-    used.add(numbered := free_prefix(used, prefix))
-    return numbered
 
 
 # All threads of a process share matplotlib's defaults and the number of BLAS threads.
@@ -219,6 +174,7 @@ renew_in_child(globals(), "_one_at_a_time", threading.Lock)
 class FinishedFit:
     """A fit that ended without an exception."""
 
+    settings: AutologOptions
     model: Any
     data: TrainingData
     ensemble: Any
@@ -229,16 +185,18 @@ class FinishedFit:
     destinations: tuple[object, ...] = (MLFLOW,)
     problem: Exception | None = None
     step_seconds: float = 0.0
+    is_growth: bool = False  # it may grow further
 
 
-def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
+def report_fit(fit: FinishedFit) -> None:
     """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers."""
+    settings = fit.settings
     limit = AnalysisTime(settings, fit.seconds, _column_count(fit.data.y))
     tracking_uri = _tracking_uri() if MLFLOW in map(kind_of, fit.destinations) else ""
-    destinations = [place for place in fit.destinations if _is_reachable(fit, store_of(place, tracking_uri), settings)]
+    destinations = [place for place in fit.destinations if _is_reachable(fit, store_of(place, tracking_uri))]
     if not destinations:
         return
-    if fit.digest is not None and fit.digest != _digest(fit.data, settings, math.inf):
+    if fit.digest is not None and fit.digest != _digest(fit, math.inf):
         raise InputError(
             f"The training data of the growing {type(fit.model).__name__} have changed since its last fit, so they no "
             "longer show which rows are out of bag. Call ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before "
@@ -247,43 +205,34 @@ def report_fit(fit: FinishedFit, settings: AutologOptions) -> None:
     try:
         ensemble = inner_ensemble(fit.model)
         with _turn(limit.end, settings):
-            report = _analyze(ensemble, fit, limit, settings)
-            digest = fit.digest or _digest(fit.data, settings, limit.left / 2.0)
-            files = _files(report, destinations) if settings.log_artifacts else None
+            report = _analyze(ensemble, fit, limit)
+            digest = fit.digest or _digest(fit, limit.left / 2.0)
+            with_figures = any(kind_of(destination) != MLFLOW for destination in destinations)
+            files = (
+                ReportFiles(report, len(destinations), with_figures=with_figures) if settings.log_artifacts else None
+            )
     except EnsPluginError as error:
         if not _has_no_report(error, fit):
             raise
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
-    is_only_one = len(destinations) == 1
 
     def delivery_to(destination: object) -> Delivery:
         if kind_of(destination) != MLFLOW:
-            return tracker_delivery(report, files, destination, settings.prefix, digest, is_only_one)
-        upload = ReportUpload(
-            report=report,
-            files=files,
-            tracking_uri=tracking_uri,
-            run_id=fit.run_id,
-            prefix=settings.prefix,
-            data_digest=digest,
-        )
+            return tracker_delivery(fit, report, files, destination, digest)
+        upload = ReportUpload(report, files, tracking_uri, fit.run_id, settings.prefix, digest)
         remember_report(upload, *layers(fit.model))
-        return mlflow_delivery(upload, is_only_one)
+        place = "tracking server" if tracking_uri.startswith(("http://", "https://")) else "store"
+        return Delivery(report.model, tracking_uri, place, lambda: f"run {deliver(upload)}", progress=upload.progress)
 
     send_all([delivery_to(destination) for destination in destinations], files, limit.end, settings)
     link_logged(settings, *layers(fit.model))
 
 
-def _files(report: EnsembleReport, destinations: Sequence[object]) -> ReportFiles:
-    is_mlflow = [kind_of(destination) == MLFLOW for destination in destinations]
-    return ReportFiles(report, len(destinations), with_figures=not all(is_mlflow))
-
-
-def _is_reachable(fit: FinishedFit, store: str, settings: AutologOptions) -> bool:
+def _is_reachable(fit: FinishedFit, store: str) -> bool:
     problem = unreachable(store)
     if problem is not None:
-        inform(settings, logging.DEBUG, not_logged(type(fit.model).__name__, problem))
+        inform(fit.settings, logging.DEBUG, not_logged(type(fit.model).__name__, problem))
     return problem is None
 
 
@@ -294,7 +243,7 @@ def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
     if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
         raise InputError(
             "Reports of other threads used up the time that autologging may take for this fit "
-            f"(max_overhead={settings.max_overhead:g}). Raise max_overhead, or call ens_plugin.analyze later."
+            f"(max_overhead={settings.max_overhead:g}). {RAISE_LIMIT}"
         )
     try:
         yield
@@ -318,7 +267,7 @@ def _has_no_report(error: EnsPluginError, fit: FinishedFit) -> bool:
     return adapter.n_members < 2
 
 
-def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime, settings: AutologOptions) -> EnsembleReport:
+def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime) -> EnsembleReport:
     if fit.problem is not None:
         raise InputError(f"The arguments of the fit could not be read: {fit.problem}.") from fit.problem
     _refuse_resampled_layers(fit.model)
@@ -329,8 +278,8 @@ def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime, settings: Aut
             "Dataset that has not been constructed yet, or one made with free_raw_data=False. With a search, let it "
             "refit in this process."
         )
-    options = replace(settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
-    about_steps = findings_on_steps(fit, limit.left, settings)
+    options = replace(fit.settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
+    about_steps = findings_on_steps(fit, limit.left)
     with warnings.catch_warnings():
         # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
         warnings.simplefilter("ignore")
@@ -349,14 +298,14 @@ def _column_count(y: Any) -> int:
     return shape[1] if len(shape) > 1 else 1
 
 
-def findings_on_steps(fit: FinishedFit, left: float, settings: AutologOptions) -> tuple[Finding, ...]:
+def findings_on_steps(fit: FinishedFit, left: float) -> tuple[Finding, ...]:
     """Return what is found about the steps before the ensemble, fitted again unless their fits took too long."""
     reason = ""
     # Each is fitted, and transforms the rows, in half of the time at most: the other half is for the members.
     if fit.step_seconds > left / 4.0:
         reason = (
             f"its fit took {fit.step_seconds:.2g} s, too long to repeat in the time that autologging may take, "
-            f"max_overhead={settings.max_overhead:g}; raise max_overhead, or call ens_plugin.analyze later"
+            f"max_overhead={fit.settings.max_overhead:g}; raise max_overhead, or call ens_plugin.analyze later"
         )
     elif fit.data.X is None:
         reason = "the rows that were passed to its fit are no longer available"
@@ -399,30 +348,22 @@ def _tracking_uri() -> str:
     return str(mlflow.get_tracking_uri())
 
 
-def _digest(data: TrainingData, settings: AutologOptions, seconds: float) -> str | None:
+def _digest(fit: FinishedFit, seconds: float) -> str | None:
     try:
-        return data_digest(data.table(), data.y, seconds)
+        return data_digest(fit.data.table(), fit.data.y, seconds)
     except TimeoutError:
         warn_once(
-            settings,
+            fit.settings,
             "digest",
             "The training data have no digest, because it takes longer than autologging may take "
-            f"(max_overhead={settings.max_overhead:g}).",
+            f"(max_overhead={fit.settings.max_overhead:g}).",
         )
     except InputError as error:
-        inform(settings, logging.DEBUG, f"The training data have no digest: {error}")
+        inform(fit.settings, logging.DEBUG, f"The training data have no digest: {error}")
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """The last fit of an ensemble that may grow further."""
-
-    fit: FinishedFit
-    settings: AutologOptions
-
-
-_last_steps: dict[int, _Step] = {}  # by thread
+_last_steps: dict[int, FinishedFit] = {}  # by thread, of ensembles that may grow further
 
 
 def continues_growth(model: Any) -> bool:
@@ -434,35 +375,31 @@ def continues_growth(model: Any) -> bool:
     return bool(getattr(ensemble, "warm_start", False) and getattr(ensemble, "estimators_", None))
 
 
-def report_later(fit: FinishedFit, settings: AutologOptions) -> bool:
+def report_later(fit: FinishedFit) -> bool:
     """Postpone the report of a fit that continues a growth until the growth is over."""
     try:
         digest = data_digest(fit.data.table(), fit.data.y)
     except InputError:
         return False
     call_at_exit(report_grown)
-    _last_steps[threading.get_ident()] = _Step(replace(fit, digest=digest), settings)
-    inform(settings, logging.DEBUG, f"The report of {type(fit.model).__name__} follows when it has grown.")
+    _last_steps[threading.get_ident()] = replace(fit, digest=digest)
+    inform(fit.settings, logging.DEBUG, f"The report of {type(fit.model).__name__} follows when it has grown.")
     return True
 
 
 def report_logged(model: object) -> None:
     """Report an ensemble whose growth is over because it is logged."""
-    for ident, step in list(_last_steps.items()):
-        if step.fit.model is model:
+    for ident, fit in list(_last_steps.items()):
+        if fit.model is model:
             report_grown(ident)
 
 
 def report_grown(thread: int | None = None, model: Any = None) -> None:
     """Report the ensembles whose growth is over."""
     for ident in list(_last_steps) if thread is None else [thread]:
-        step = _last_steps.pop(ident, None)
-        if step is not None and step.fit.model is not model and step.settings.process == os.getpid():
-            _report(step)
-
-
-def _report(step: _Step) -> None:
-    attempt(step.settings, lambda: report_fit(step.fit, step.settings))
+        fit = _last_steps.pop(ident, None)
+        if fit is not None and fit.model is not model and fit.settings.process == os.getpid():
+            attempt(fit.settings, partial(report_fit, fit))
 
 
 Result = TypeVar("Result")
@@ -480,17 +417,9 @@ class _Scope:
     ended: float = field(default_factory=time.perf_counter)
 
 
-@dataclass(frozen=True, eq=False)
-class _Pending:
-    """A finished fit that is reported when MLflow has logged its model."""
+class _Watch(NamedTuple):
+    """Autologging while it is on: its settings, and MLflow's events around fits."""
 
-    fit: FinishedFit
-    settings: AutologOptions
-    is_growth: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Watch:
     settings: AutologOptions
     events: FitEvents
 
@@ -498,24 +427,11 @@ class _Watch:
 class _ThreadState(threading.local):
     scope: _Scope | None = None
     before: MlflowState | None = None
-    pending: _Pending | None = None
+    pending: FinishedFit | None = None  # until MLflow has logged its model
 
 
 _thread = _ThreadState()
 _watch: _Watch | None = None
-
-
-def start_watching(settings: AutologOptions, events: FitEvents) -> None:
-    """Report every fit of a watched function from now on."""
-    global _watch
-    _watch = _Watch(settings, events)
-
-
-def stop_watching() -> None:
-    """Report the ensembles that have grown, and no fit from now on."""
-    global _watch
-    _watch = None
-    report_grown()
 
 
 def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) -> Callable[..., Any]:
@@ -524,7 +440,9 @@ def watched(original: Callable[..., Any], read: Reader, *, returns_model: bool) 
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        watch, scope, caller = _watch, _thread.scope, _caller()
+        watch, scope = _watch, _thread.scope
+        # A name for the frame itself would keep the rows of the fit alive.
+        caller = getattr(inspect.currentframe(), "f_back", None)
         if watch is None or watch.settings.process != os.getpid():
             return original(*args, **kwargs)
         model = None if returns_model or not args else args[0]
@@ -575,7 +493,7 @@ def report_pending() -> None:
     forget_start()
     pending, _thread.pending = _thread.pending, None
     if pending is not None:
-        attempt(pending.settings, lambda: _report_or_wait(pending.fit, pending.settings, pending.is_growth))
+        attempt(pending.settings, lambda: _report_or_wait(pending))
 
 
 def _report_after(
@@ -604,6 +522,7 @@ def _report_after(
     def finish() -> None:
         after = state_of_thread()
         finished = FinishedFit(
+            settings=watch.settings,
             model=result if model is None else model,
             data=data,
             ensemble=scope.ensemble,
@@ -613,19 +532,20 @@ def _report_after(
             destinations=destinations_of_fit(watch.settings, before.is_users),
             problem=problem,
             step_seconds=scope.step_seconds,
+            is_growth=is_growth,
         )
         if noted:
-            _thread.pending = _Pending(finished, watch.settings, is_growth)
+            _thread.pending = finished
         else:
-            _report_or_wait(finished, watch.settings, is_growth)
+            _report_or_wait(finished)
 
     attempt(watch.settings, finish)
     return result
 
 
-def _report_or_wait(fit: FinishedFit, settings: AutologOptions, is_growth: bool) -> None:
-    if not (is_growth and report_later(fit, settings)):
-        report_fit(fit, settings)
+def _report_or_wait(fit: FinishedFit) -> None:
+    if not (fit.is_growth and report_later(fit)):
+        report_fit(fit)
 
 
 def _remember(scope: _Scope, model: Any, data: TrainingData, begun: float) -> None:
@@ -639,7 +559,10 @@ def _is_outermost(model: Any, caller: FrameType | None) -> bool:
         return False
     # A library that a program defines itself cannot be distinguished from the program, whose fits are outermost.
     homes = {"ens_plugin", *(library.library for library in libraries())} - {"__main__"}
-    return not any(_fits_parts(frame, model, homes) for frame in _frames(caller))
+    frame = caller
+    while frame is not None and not _fits_parts(frame, model, homes):
+        frame = frame.f_back
+    return frame is None
 
 
 def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
@@ -648,18 +571,6 @@ def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
     if name in DECORATORS or not any(name == home or name.startswith(f"{home}.") for home in homes):
         return False
     return model is None or frame.f_locals.get("self") is not model
-
-
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _caller() -> FrameType | None:
-    """Return the frame from which a watched function was called."""
-    own = inspect.currentframe()
-    return None if own is None or own.f_back is None else own.f_back.f_back
 
 
 def _module(frame: FrameType | None) -> str:
@@ -720,17 +631,8 @@ def _attributes(site: FitSite) -> Iterator[str]:
             yield attribute
 
 
-def right_sized_sites() -> list[FitSite]:
-    """Return the ``fit`` methods of this package's own ensembles, for :func:`patch` to replace."""
-    from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
-
-    return fit_methods(RightSizedClassifier, RightSizedRegressor)
-
-
 _lock = threading.RLock()  # held while autologging is switched
 renew_in_child(globals(), "_lock", threading.RLock)
-_settings: AutologOptions | None = None
-_events: FitEvents | None = None
 
 
 def autolog(
@@ -846,12 +748,13 @@ def _check_switches(**switches: object) -> None:
 
 
 def _enable(settings: AutologOptions) -> None:
-    global _settings, _events
+    global _watch
+    from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
+
     forget_unreachable()
-    _settings, _events = settings, FitEvents(note_start, report_pending, forget_start)
-    start_watching(settings, _events)
+    _watch = _Watch(settings, FitEvents(note_start, report_pending, forget_start))
     start_linking(settings, report_logged)
-    patch(right_sized_sites())
+    patch(fit_methods(RightSizedClassifier, RightSizedRegressor))
     on_registration(_watch_when_imported)
     for library in libraries():
         _watch_when_imported(library)
@@ -860,19 +763,18 @@ def _enable(settings: AutologOptions) -> None:
 
 
 def _disable() -> None:
-    global _settings, _events
-    if _settings is None:
+    global _watch
+    if _watch is None:
         return
-    stop_watching()
+    events, _watch = _watch.events, None
+    report_grown()
     stop_linking()
     unpatch()
-    if _events is not None:
-        _events.stop()
-    _settings = _events = None
+    events.stop()
 
 
 def _watch_when_imported(library: type[object]) -> None:
-    if _settings is not None and issubclass(library, Library):
+    if _watch is not None and issubclass(library, Library):
         _register_hook(library.library)
 
 
@@ -885,7 +787,7 @@ def _register_hook(library: str) -> None:
 
 def _watch_imported(module: ModuleType) -> None:
     with _lock:
-        if _settings is None:
+        if _watch is None:
             return
         try:
             for library in libraries():
@@ -895,4 +797,4 @@ def _watch_imported(module: ModuleType) -> None:
             offered_adapters(module.__name__)
         except Exception as error:
             # The user's import must not fail because of this.
-            warn_once(_settings, "patch", f"Fits of {module.__name__} get no reports: {error}")
+            warn_once(_watch.settings, "patch", f"Fits of {module.__name__} get no reports: {error}")

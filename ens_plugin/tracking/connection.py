@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ens_plugin.errors import EnsPluginError, TrackingError
+from ens_plugin.report.text import printable
 
 
 def is_installed(package: str) -> bool:
@@ -38,6 +39,10 @@ def require_mlflow() -> None:
 
 
 EMBEDDED_STORE = "sqlite:///mlflow.db"
+OTHER_STORE = (
+    f"use another store: `mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line "
+    f"`--tracking-uri {EMBEDDED_STORE}`"
+)
 RETRIES_VARIABLE = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 HIDDEN = "..."
 QUERY = re.compile(r"[?#]")
@@ -54,7 +59,7 @@ def check_server(uri: str) -> None:
     if status >= 500:
         raise TrackingError(
             f"The MLflow tracking server at {without_credentials(uri)} is running but fails with status {status}. "
-            f"Read its log, or use another store: {_other_store()}."
+            f"Read its log, or {OTHER_STORE}."
         )
 
 
@@ -94,7 +99,7 @@ def tracking_errors(uri: str) -> Iterator[None]:
         raise TrackingError(_unreachable(uri, error)) from error
     except (MlflowException, OSError) as error:
         raise TrackingError(
-            f"The MLflow tracking store {without_credentials(uri)} refused the call: {_first_line(error, uri)}. "
+            f"The MLflow tracking store {without_credentials(uri)} refused the call: {first_line(error, uri)}. "
             f"{_advice(error, uri)}"
         ) from error
 
@@ -126,8 +131,8 @@ def without_secrets(message: str, *uris: str) -> str:
 
 def _unreachable(uri: str, error: Exception) -> str:
     return (
-        f"The MLflow tracking server at {without_credentials(uri)} cannot be reached ({_first_line(error, uri)}). "
-        f"Start it (`mlflow server`), correct MLFLOW_TRACKING_URI, or use another store: {_other_store()}."
+        f"The MLflow tracking server at {without_credentials(uri)} cannot be reached ({first_line(error, uri)}). "
+        f"Start it (`mlflow server`), correct MLFLOW_TRACKING_URI, or {OTHER_STORE}."
     )
 
 
@@ -139,16 +144,13 @@ def _advice(error: Exception, uri: str) -> str:
             "Check the name, version or run id, and that the tracking URI is the one it was logged to"
             f"{which if is_default else ''}."
         )
-    return f"Check the run, the experiment and your permissions there, or use another store: {_other_store()}."
+    return f"Check the run, the experiment and your permissions there, or {OTHER_STORE}."
 
 
-def _other_store() -> str:
-    return f"`mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line `--tracking-uri {EMBEDDED_STORE}`"
-
-
-def _first_line(error: Exception, uri: str) -> str:
-    line = without_secrets((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."), uri)
-    return line if len(line) <= 300 else line[:297] + "..."
+def first_line(error: Exception, *uris: str) -> str:
+    """Return the first line of an error's message, or its type, without the full stop and without credentials."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return printable(without_secrets(line, *uris), 300)
 
 
 PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
@@ -206,7 +208,12 @@ class FitEvents:
 
         slot: Any = AutologgingEventLogger  # MLflow has no types here
         self._slot = slot
-        self._before, self._after, self._failed = before, after, failed
+        self._work = {
+            "log_patch_function_start": before,  # when MLflow has neither a run nor a model for the fit yet
+            "log_patch_function_success": after,  # when MLflow has logged the fit
+            "log_patch_function_error": after,  # when MLflow failed to log a fit that succeeded
+            "log_original_function_error": failed,  # when the fit itself raised
+        }
         self._chained = self._slot.get_logger()
         # MLflow makes a new default logger at each request; only one that was set stays the same.
         self._had_default = self._chained is not self._slot.get_logger()
@@ -222,37 +229,18 @@ class FitEvents:
             self._slot.set_logger(None if self._had_default else self._chained)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._chained, name)
+        log, work = getattr(self._chained, name), self._work.get(name)
+        if work is None:
+            return log
 
-    def log_patch_function_start(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `before`, when MLflow has neither a run nor a model for the fit yet."""
-        if function_name in FITS:
-            self._before()
-        self._chained.log_patch_function_start(session, patch_obj, function_name, *call)
+        def log_and_work(session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
+            try:
+                log(session, patch_obj, function_name, *call)
+            finally:
+                if function_name in FITS:
+                    work()
 
-    def log_patch_function_success(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `after`, when MLflow has logged the fit."""
-        try:
-            self._chained.log_patch_function_success(session, patch_obj, function_name, *call)
-        finally:
-            if function_name in FITS:
-                self._after()
-
-    def log_patch_function_error(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `after`, when MLflow failed to log a fit that succeeded."""
-        try:
-            self._chained.log_patch_function_error(session, patch_obj, function_name, *call)
-        finally:
-            if function_name in FITS:
-                self._after()
-
-    def log_original_function_error(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
-        """Call `failed`, when the fit itself raised."""
-        try:
-            self._chained.log_original_function_error(session, patch_obj, function_name, *call)
-        finally:
-            if function_name in FITS:
-                self._failed()
+        return log_and_work
 
 
 class MlflowState(NamedTuple):
@@ -266,22 +254,17 @@ class MlflowState(NamedTuple):
 def state_of_thread() -> MlflowState:
     """Return the open run of the calling thread, and its last run."""
     import mlflow
+    from mlflow.tracking import fluent
     from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 
     run = mlflow.active_run()
+    # The public last_active_run() sends a request to the server.
+    last = getattr(fluent, "_last_active_run_id", None)
     return MlflowState(
         active_run=None if run is None else str(run.info.run_id),
         is_users=run is not None and MLFLOW_AUTOLOGGING not in run.data.tags,
-        # The public last_active_run() sends a request to the server.
-        last_run=_kept("_last_active_run_id"),
+        last_run=None if last is None else last.get(),
     )
-
-
-def _kept(name: str) -> str | None:
-    from mlflow.tracking import fluent
-
-    variable = getattr(fluent, name, None)
-    return None if variable is None else variable.get()
 
 
 def autologging_is_suspended() -> bool:

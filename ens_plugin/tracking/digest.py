@@ -219,11 +219,11 @@ def check_digest(digest: str, recorded: str | None, data: str, model: str) -> No
         raise DataMismatchError(
             f"These are not the rows that {model} was trained on, or not in that order: their digest is {digest}, "
             f"and {recorded[:100]} was recorded at training. Pass the training rows in their order, or pass "
-            "{data='holdout'} for rows that were not used for training."
+            "data='holdout' for rows that were not used for training."
         )
     raise DataMismatchError(
         f"These are the rows that {model} was trained on (digest {digest}). As held-out rows they would make the error "
-        'far too low. Leave out {data="holdout"}, or pass rows that were not used for training.'
+        'far too low. Leave out data="holdout", or pass rows that were not used for training.'
     )
 
 

@@ -34,11 +34,12 @@ from ens_plugin.tracking.links import (
     report_with_rows,
     write_link,
 )
-from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_parts, log_to
+from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_to
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from mlflow import MlflowClient
     from mlflow.entities import Run
     from mlflow.entities.model_registry import ModelVersion
@@ -67,39 +68,38 @@ def render_artifacts(report: EnsembleReport, directory: Path) -> None:
 def draw_figures(report: EnsembleReport, directory: Path) -> Path | None:
     """Write the figures of a report into a new directory and return it; None where matplotlib is not installed."""
 
-    def save() -> None:
-        from ens_plugin.report.plots import default_style, report_figures
+    def draw() -> Mapping[str, Figure]:
+        from ens_plugin.report.plots import report_figures
 
-        for name, figure in report_figures(report).items():
-            # Saved at the figure's own size: a tight bounding box has no limit.
-            with default_style():
-                figure.savefig(directory / name, dpi=120)
+        return report_figures(report)
 
-    return _drawn(save, directory)
+    return _saved(draw, directory)
 
 
 def draw_plot(plot: Callable[[Axes], object], directory: Path, name: str) -> Path | None:
     """Write a figure of what `plot` draws on axes, as :func:`draw_figures` does."""
 
-    def save() -> None:
+    def draw() -> Mapping[str, Figure]:
         from matplotlib.figure import Figure
 
-        from ens_plugin.report.plots import default_style
+        figure = Figure(figsize=INCHES, layout="constrained")
+        plot(figure.subplots())
+        return {name: figure}
 
-        with default_style():
-            figure = Figure(figsize=INCHES, layout="constrained")
-            plot(figure.subplots())
-            figure.savefig(directory / name, dpi=120)
-
-    return _drawn(save, directory)
+    return _saved(draw, directory)
 
 
-def _drawn(save: Callable[[], object], directory: Path) -> Path | None:
+def _saved(draw: Callable[[], Mapping[str, Figure]], directory: Path) -> Path | None:
     if not is_installed("matplotlib"):
         _tell_of_no_figures()
         return None
+    from ens_plugin.report.plots import default_style
+
     directory.mkdir()
-    save()
+    with default_style():
+        for name, figure in draw().items():
+            # Saved at the figure's own size: a tight bounding box has no limit.
+            figure.savefig(directory / name, dpi=120)
     return directory
 
 
@@ -140,34 +140,23 @@ SCALAR_STEP = -1
 N_POINTS = 99  # and the current size
 
 
-class Point(NamedTuple):
-    """One value of one MLflow metric, with its step: the ensemble size for a curve, -1 for a scalar."""
-
-    key: str
-    value: float
-    step: int
+def scalar_values(report: EnsembleReport, prefix: str) -> dict[str, float]:
+    """Return the scalars of `report` as ``<prefix>.<name>``; infinities are left out."""
+    return {f"{prefix}.{name}": value for name, value in report.metrics().items() if math.isfinite(value)}
 
 
-def scalar_points(report: EnsembleReport, prefix: str) -> list[Point]:
-    """Return the scalars of `report` as ``<prefix>.<name>`` at step -1; infinities are left out."""
-    return [
-        Point(f"{prefix}.{name}", value, SCALAR_STEP)
-        for name, value in report.metrics().items()
-        if math.isfinite(value)
-    ]
-
-
-def curve_points(report: EnsembleReport, prefix: str) -> list[Point]:
-    """Return the curve of the everyday measure and its interval as ``<prefix>/accuracy``, ``/accuracy_lower`` ..."""
-    sizes = charted_sizes(report)
-    values = np.array([_value_and_interval(report, int(size)) for size in sizes])
+def curve_values(report: EnsembleReport, prefix: str) -> dict[str, dict[int, float]]:
+    """Return the everyday measure by size, and its interval, as ``<prefix>/accuracy``, ``/accuracy_lower`` ..."""
+    sizes = charted_sizes(report).tolist()
+    values = np.array([_value_and_interval(report, size) for size in sizes])
     names = (report.measure_key, f"{report.measure_key}_lower", f"{report.measure_key}_upper")
-    return [
-        Point(f"{prefix}/{name}", float(value), int(size))
+    lines = {
+        f"{prefix}/{name}": {
+            size: float(value) for size, value in zip(sizes, line, strict=True) if math.isfinite(value)
+        }
         for name, line in zip(names, values.T, strict=True)
-        for size, value in zip(sizes, line, strict=True)
-        if math.isfinite(value)
-    ]
+    }
+    return {name: line for name, line in lines.items() if line}
 
 
 def _value_and_interval(report: EnsembleReport, size: int) -> tuple[float, float, float]:
@@ -213,63 +202,49 @@ DESCRIPTION_LIMIT = 8000  # of MLflow's tag values: longer ones are cut, end mar
 ANY_BLOCK = re.compile(r"<!-- ens_plugin:(?P<prefix>\S+) begin -->.*?<!-- ens_plugin:(?P=prefix) end -->", re.DOTALL)
 
 
-class MlflowRun:
-    """A run of MLflow that receives the parts of one report; it may have ended."""
+def log_to_run(client: MlflowClient, run: Run, parts: ReportParts, timestamp: int, block: str) -> None:
+    """Log the parts of a report to a run, which may have ended; the summary as a named block of its description."""
+    if parts.directory is not None:
+        # In one call, as some stores send files in parallel.
+        client.log_artifacts(run.info.run_id, str(parts.directory), artifact_path(parts.prefix))
+    points = {**parts.curve, **_at_scalar_step(parts.scalars)}
+    known = {
+        (key, metric.step)
+        for key in set(points) & set(run.data.metrics)
+        for metric in client.get_metric_history(run.info.run_id, key)
+        if metric.timestamp == timestamp
+    }
+    # Older database stores refuse a point twice, the file store doubles it.
+    missing = {
+        key: {step: value for step, value in values.items() if (key, step) not in known}
+        for key, values in points.items()
+    }
+    _log_metrics(client, run, missing, timestamp)
+    current = run.data.tags.get(DESCRIPTION_TAG, "")
+    merged = merge_description(current, parts.summary, block)
+    if merged != current:
+        client.set_tag(run.info.run_id, DESCRIPTION_TAG, merged)
 
-    def __init__(self, client: MlflowClient, run: Run, folder: str, timestamp: int, model_id: str | None) -> None:
-        self._client, self._run, self._folder = client, run, folder
-        self._timestamp, self._model_id = timestamp, model_id
-        self._directory: Path | None = None
 
-    def log_figure(self, name: str, path: Path) -> None:
-        """Leave a figure out: the page has the curve."""
+def _at_scalar_step(scalars: Mapping[str, float]) -> dict[str, dict[int, float]]:
+    return {name: {SCALAR_STEP: value} for name, value in scalars.items()}
 
-    def log_file(self, name: str, path: Path) -> None:
-        """Record the folder of a file; :meth:`log_curve` sends all its files."""
-        self._directory = path.parent
 
-    def log_curve(self, curve: Mapping[str, Mapping[int, float]]) -> None:
-        """Log the files in one call, as some stores send them in parallel; then the values by step."""
-        run_id = self._run.info.run_id
-        if self._directory is not None:
-            self._client.log_artifacts(run_id, str(self._directory), self._folder)
-        self._log_metrics(self._not_yet_logged(curve), None)
+def _log_metrics(
+    client: MlflowClient,
+    run: Run,
+    points: Mapping[str, Mapping[int, float]],
+    timestamp: int,
+    model_id: str | None = None,
+) -> None:
+    from mlflow.entities import Metric
 
-    def log_scalars(self, scalars: Mapping[str, float]) -> None:
-        """Log the scalars at a step that MLflow does not copy to other models, linked to their own."""
-        points = {name: {SCALAR_STEP: value} for name, value in scalars.items()}
-        # A scalar is linked to a model only by logging it, again if need be.
-        self._log_metrics(points if self._model_id else self._not_yet_logged(points), self._model_id)
-
-    def describe(self, summary: str, prefix: str) -> None:
-        """Write a summary into the run's description, as far as no person has written one."""
-        current = self._run.data.tags.get(DESCRIPTION_TAG, "")
-        merged = merge_description(current, summary, prefix)
-        if merged != current:
-            self._client.set_tag(self._run.info.run_id, DESCRIPTION_TAG, merged)
-
-    def _not_yet_logged(self, points: Mapping[str, Mapping[int, float]]) -> dict[str, dict[int, float]]:
-        """Return points that the run lacks: older database stores refuse a point twice, the file store doubles it."""
-        known = {
-            (key, metric.step)
-            for key in set(points) & set(self._run.data.metrics)
-            for metric in self._client.get_metric_history(self._run.info.run_id, key)
-            if metric.timestamp == self._timestamp
-        }
-        return {
-            key: {step: value for step, value in values.items() if (key, step) not in known}
-            for key, values in points.items()
-        }
-
-    def _log_metrics(self, points: Mapping[str, Mapping[int, float]], model_id: str | None) -> None:
-        from mlflow.entities import Metric
-
-        metrics = [
-            Metric(key, value, self._timestamp, step, model_id=model_id)
-            for key, values in points.items()
-            for step, value in values.items()
-        ]
-        self._client.log_batch(self._run.info.run_id, metrics=metrics)
+    metrics = [
+        Metric(key, value, timestamp, step, model_id=model_id)
+        for key, values in points.items()
+        for step, value in values.items()
+    ]
+    client.log_batch(run.info.run_id, metrics=metrics)
 
 
 def merge_description(current: str, summary: str, prefix: str) -> str:
@@ -302,13 +277,10 @@ def report_parts(
     data_digest: str | None = None,
 ) -> ReportParts:
     """Return the parts of a report that are logged; its files and figures, if any, are in their directories already."""
-    curve: dict[str, dict[int, float]] = {}
-    for point in curve_points(report, prefix):
-        curve.setdefault(point.key, {})[point.step] = point.value
     return ReportParts(
         prefix=prefix,
-        scalars={point.key: point.value for point in scalar_points(report, prefix)},
-        curve=curve,
+        scalars=scalar_values(report, prefix),
+        curve=curve_values(report, prefix),
         directory=directory,
         figures=figures,
         facts=_facts(report) | ({} if data_digest is None else {"data_digest": data_digest}),
@@ -412,24 +384,6 @@ def log_report(
     ...     report = ens_plugin.analyze(forest.fit(X, y), X, y)
     ...     ens_plugin.log_report(report)
     >>> ens_plugin.log_report(report, tracker="wandb")  # doctest: +SKIP
-
-    A tracker of your own, which prints:
-
-    >>> class Printer:
-    ...     def log_figure(self, name, path): pass
-    ...     def log_file(self, name, path): print(name)
-    ...     def log_curve(self, curve): print(*curve)
-    ...     def log_scalars(self, scalars): print(scalars["ens.n_members"])
-    >>> report = ens_plugin.analyze(forest.fit(X, y), X, y)
-    >>> ens_plugin.log_report(report, tracker=Printer())
-    ens/curve.csv
-    ens/judged_rows.npz
-    ens/labels.csv
-    ens/report.html
-    ens/report.json
-    ens/accuracy ens/accuracy_lower ens/accuracy_upper
-    40.0
-    'Printer'
     """
     if not isinstance(report, EnsembleReport):
         raise InputError(
@@ -457,14 +411,8 @@ def log_report(
 def _log_to_mlflow(
     report: EnsembleReport, directory: Path, run_id: str | None, model_id: str | None, prefix: str
 ) -> str:
-    require_mlflow()
-    import mlflow
-
     content = run_content(report, directory, prefix)
-    uri = mlflow.get_tracking_uri()
-    check_server(uri)
-    with tracking_errors(uri):
-        client = mlflow.MlflowClient()
+    with reached_store() as client:
         # First, because nothing is logged of another model.
         stored = None if model_id is None else find_stored(client, model_id)
         files = None if stored is None else prove_stored(client, stored, report)
@@ -475,6 +423,18 @@ def _log_to_mlflow(
             elif report.proof is not None and report.proof.rows is not None:
                 _link_models_of_run(client, content, logged)
             return target
+
+
+@contextmanager
+def reached_store() -> Iterator[MlflowClient]:
+    """Yield a client of MLflow's store, after a check that it responds; errors in the block are TrackingErrors."""
+    require_mlflow()
+    import mlflow
+
+    uri = mlflow.get_tracking_uri()
+    check_server(uri)
+    with tracking_errors(uri):
+        yield mlflow.MlflowClient()
 
 
 def _link_models_of_run(client: MlflowClient, content: RunContent, logged: LoggedReport) -> None:
@@ -520,9 +480,7 @@ def send(client: MlflowClient, run_id: str, content: RunContent) -> LoggedReport
         )
     timestamp = int(run.info.start_time) if content.created is None else content.created
     prefix, directory = content.parts.prefix, content.parts.directory
-    tracker = MlflowRun(client, run, artifact_path(prefix), timestamp, None)
-    log_parts(tracker, content.parts)
-    tracker.describe(content.parts.summary, prefix)
+    log_to_run(client, run, content.parts, timestamp, prefix)
     _tag_verdict(client, run, content.report, prefix)
     # Without files, the sum is of what the file would hold.
     text = content.report.to_json().encode() if directory is None else (directory / REPORT_FILE).read_bytes()
@@ -611,8 +569,7 @@ def log_model_scalars(client: MlflowClient, stored: StoredModel, content: RunCon
     if stored.model_id is not None:
         run = client.get_run(run_id)
         timestamp = int(run.info.start_time) if content.created is None else content.created
-        folder = artifact_path(content.parts.prefix)
-        MlflowRun(client, run, folder, timestamp, stored.model_id).log_scalars(content.parts.scalars)
+        _log_metrics(client, run, _at_scalar_step(content.parts.scalars), timestamp, stored.model_id)
 
 
 @contextmanager
@@ -620,20 +577,14 @@ def target_run(run_id: str | None) -> Iterator[str]:
     """Yield the id of the run to log to: the one that is named, the active one, or a new one, which is then ended."""
     import mlflow
 
-    target = run_id or _active_run_id()
-    if target is not None:
+    active = mlflow.active_run()
+    # start_run would resume the run that this variable names, and end it.
+    target = run_id or (os.environ.get("MLFLOW_RUN_ID") if active is None else str(active.info.run_id))
+    if target:
         yield target
         return
     with mlflow.start_run() as run:
         yield str(run.info.run_id)
-
-
-def _active_run_id() -> str | None:
-    import mlflow
-
-    run = mlflow.active_run()
-    # start_run would resume the run that this variable names, and end it.
-    return (os.environ.get("MLFLOW_RUN_ID") or None) if run is None else str(run.info.run_id)
 
 
 def _created_ms(report: EnsembleReport) -> int | None:

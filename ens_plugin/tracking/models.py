@@ -37,6 +37,7 @@ from ens_plugin.errors import GateError, InputError, ModelLoadError
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import (
     check_server,
+    first_line,
     no_progress_bars,
     require_mlflow,
     without_credentials,
@@ -91,7 +92,7 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
         reason = library.find_file_damage(path.read_bytes())
         if reason is not None:
             raise ModelLoadError(damaged(path, library.title, reason))
-    elif not zipfile.is_zipfile(path):
+    elif not zipfile.is_zipfile(path) and not _pickles_forbidden():
         _refuse_deadly_pickle(path, start, modules)
 
 
@@ -374,10 +375,8 @@ def load_model(source: str | Path) -> Any:
             f"There is no file {str(path)!r}. Pass a model file, an MLflow model directory, or a URI such as "
             "models:/name/1 or runs:/<run id>/model."
         )
-    read = _reader_of(path)
-    if read is not _load_pickle or not _pickles_forbidden():
-        refuse_damaged_file(path)
-    model = _checked(read(path), str(path))
+    refuse_damaged_file(path)
+    model = _checked(_reader_of(path)(path), str(path))
     refuse_damaged_model(model, repr(str(path)))
     return model
 
@@ -468,8 +467,7 @@ def _refuse_damaged_folder(folder: Path) -> None:
     modules = [str(folder / "code")] if (folder / "code").is_dir() else []
     suffixes = PICKLE_SUFFIXES.union(*(library.suffixes for library in libraries()))
     for path in sorted(folder.iterdir()):
-        is_read = path.is_file() and path.suffix in suffixes
-        if is_read and not (_pickles_forbidden() and _reader_of(path) is _load_pickle):
+        if path.is_file() and path.suffix in suffixes:
             refuse_damaged_file(path, modules)
 
 
@@ -570,5 +568,4 @@ def _not_loaded(uri: str, error: Exception) -> str:
 
 
 def _reason(error: Exception) -> str:
-    line = without_secrets((str(error).strip() or "no message").splitlines()[0].rstrip("."))
-    return f"{type(error).__name__}: {line[:300]}"
+    return f"{type(error).__name__}: {first_line(error) if str(error).strip() else 'no message'}"

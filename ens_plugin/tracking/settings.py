@@ -49,11 +49,6 @@ def warn_once(settings: AutologOptions, kind: str, message: str) -> None:
         _logger.debug(message)
 
 
-def warn(settings: AutologOptions, message: str) -> None:
-    """Log a warning, unless autologging is silent."""
-    inform(settings, logging.WARNING, message)
-
-
 def inform(settings: AutologOptions, level: int, message: str) -> None:
     """Log a message at `level`, unless autologging is silent."""
     if not settings.silent:

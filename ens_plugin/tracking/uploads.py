@@ -6,6 +6,7 @@ import atexit
 import logging
 import math
 import os
+import re
 import secrets
 import threading
 import time
@@ -32,11 +33,11 @@ from ens_plugin.tracking.log import (
     run_content,
     send,
 )
-from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn, warn_once
+from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
+from ens_plugin.tracking.trackers import free_prefix
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
     from mlflow.models import Model
 
 
@@ -174,7 +175,8 @@ def _wait_at_exit() -> None:
         if _is_waited_for:
             return
         _is_waited_for = True
-    # MLflow sends files by thread pools; functions registered by this one run while the pools still accept work.
+    # MLflow sends files by thread pools, which accept no work any more when functions of atexit run, nor while a thread
+    # that is no daemon is waited for. Only functions that are registered by this private one run before the pools end.
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
         register(_end)
@@ -295,17 +297,14 @@ def deliver(upload: ReportUpload) -> str:
             )
         upload.progress.make_run()
         tags = {MLFLOW_AUTOLOGGING: INTEGRATION}
-        with mlflow.start_run(run_name=_run_name(upload.report), tags=tags, log_system_metrics=False) as run:
+        # MLflow would draw a name from Python's global generator, which the user seeds.
+        name = f"{printable(upload.report.model, 60)}-{secrets.token_hex(3)}"
+        with mlflow.start_run(run_name=name, tags=tags, log_system_metrics=False) as run:
             run_id = str(run.info.run_id)
             client.update_run(run_id, status="FAILED")
             upload.progress.run_made(run_id)
             _log_to_run(client, run_id, upload)
             return run_id
-
-
-def _run_name(report: EnsembleReport) -> str:
-    """Return a random name for a run; MLflow would draw one from Python's global generator, which the user seeds."""
-    return f"{printable(report.model, 60)}-{secrets.token_hex(3)}"
 
 
 def avoid(store: str, problem: str) -> None:
@@ -326,20 +325,14 @@ def forget_unreachable() -> None:
 
 def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None:
     directory = None if upload.files is None else upload.files.folder()
-    prefix = _free_prefix(client.get_run(run_id), upload.prefix)
+    logged = client.get_run(run_id).data
+    names = (*logged.metrics, *logged.tags)
+    used = {name[: end.start()] for name in names for end in re.finditer("[./]", name)}
+    prefix = free_prefix(used, upload.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
     upload.progress.logged = send(client, run_id, run_content(upload.report, directory, prefix))
     upload.progress.prefix = prefix
-
-
-def _free_prefix(run: Run, prefix: str) -> str:
-    names = [*run.data.metrics, *run.data.tags]
-    numbered, count = prefix, 1
-    while any(name.startswith((f"{numbered}.", f"{numbered}/")) for name in names):
-        count += 1
-        numbered = f"{prefix}_{count}"
-    return numbered
 
 
 LEAST_WAIT_S = 1.0
@@ -355,7 +348,6 @@ class Delivery:
     place: str
     deliver: Callable[[], str]
     is_awaited: bool = False
-    is_only_one: bool = True
     progress: Progress = field(default_factory=Progress)
 
 
@@ -367,10 +359,12 @@ def send_all(
 ) -> None:
     """Queue all deliveries of a report, and wait for them until the deadline."""
     for delivery in deliveries:
-        _send(delivery, files, deadline, settings)
+        _send(delivery, files, deadline, settings, is_only_one=len(deliveries) == 1)
 
 
-def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions) -> None:
+def _send(
+    delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions, *, is_only_one: bool
+) -> None:
     is_done = threading.Event()
     is_over = threading.Lock()
 
@@ -384,28 +378,38 @@ def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settin
             inform(settings, logging.INFO, f"Logged the report of {delivery.model} to {delivery.deliver()}.")
         except Exception as error:
             # This runs in a worker thread, where a raised exception would be lost.
-            kind = type(error).__name__ + ("" if delivery.is_only_one else f" of {delivery.place}")
-            warn_once(settings, kind, _failure(delivery, error))
+            kind = type(error).__name__ + ("" if is_only_one else f" of {delivery.place}")
+            problem = not_logged(delivery.model, str(error))
+            if unreachable(delivery.store) is not None:
+                there = "" if is_only_one else " there"
+                problem += (
+                    f" Fits of the next {AVOIDED_S:.0f} seconds get no report{there}. Call autolog() again to retry at "
+                    "once."
+                )
+            warn_once(settings, kind, problem)
         finally:
             is_done.set()
             clean_up()
 
     def lose() -> None:
-        warn(settings, _lost(delivery))
+        inform(settings, logging.WARNING, _lost(delivery))
         clean_up()
 
-    seconds = min(max(deadline - time.perf_counter(), LEAST_WAIT_S), threading.TIMEOUT_MAX)
-    if delivery.is_awaited:
-        seconds = threading.TIMEOUT_MAX
+    def tell_if_slow() -> None:
+        if not is_done.is_set():
+            message = f"The report of {delivery.model} is still being sent, because the {delivery.place} is slow."
+            warn_once(settings, "slow", message)
+
+    left = math.inf if delivery.is_awaited else max(deadline - time.perf_counter(), LEAST_WAIT_S)
     try:
-        is_sent = post(Upload(delivery.store, work, lose, delivery.progress), seconds)
+        is_sent = post(Upload(delivery.store, work, lose, delivery.progress), min(left, threading.TIMEOUT_MAX))
     except TrackingError as error:
-        warn(settings, not_logged(delivery.model, str(error)))
+        inform(settings, logging.WARNING, not_logged(delivery.model, str(error)))
         clean_up()
         return
     if not is_sent:
         # The upload may succeed or fail within seconds; then its own message is enough.
-        watch = threading.Timer(SLOW_S, _warn_unless, (is_done, settings, _still_sending(delivery)))
+        watch = threading.Timer(SLOW_S, tell_if_slow)
         watch.daemon = True
         watch.start()
 
@@ -413,26 +417,6 @@ def _send(delivery: Delivery, files: ReportFiles | None, deadline: float, settin
 def not_logged(model: str, problem: str) -> str:
     """Return the message that a report was not logged."""
     return f"The report of {model} was not logged: {problem}"
-
-
-def _failure(delivery: Delivery, error: Exception) -> str:
-    message = not_logged(delivery.model, str(error))
-    if unreachable(delivery.store) is None:
-        return message
-    there = "" if delivery.is_only_one else " there"
-    return (
-        f"{message} Fits of the next {AVOIDED_S:.0f} seconds get no report{there}. "
-        "Call autolog() again to retry at once."
-    )
-
-
-def _warn_unless(is_done: threading.Event, settings: AutologOptions, message: str) -> None:
-    if not is_done.is_set():
-        warn_once(settings, "slow", message)
-
-
-def _still_sending(delivery: Delivery) -> str:
-    return f"The report of {delivery.model} is still being sent, because the {delivery.place} is slow."
 
 
 def _lost(delivery: Delivery) -> str:
@@ -448,41 +432,48 @@ def _lost(delivery: Delivery) -> str:
 
 LINKING_S = 2.0
 
-# By fitted object, while it exists: the upload of the report on its last fit, and the models logged of it since.
-_uploads: WeakKeyDictionary[Any, ReportUpload] = WeakKeyDictionary()
-_logged: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+
+@dataclass(eq=False)
+class _Fitted:
+    """What is known of a fitted object: the upload of the report on its last fit, and the models logged of it since."""
+
+    upload: ReportUpload | None = None
+    model_ids: list[str] = field(default_factory=list)
+
+
+_fitted: WeakKeyDictionary[Any, _Fitted] = WeakKeyDictionary()
 _original: Callable[..., Any] | None = None
+
+
+def _known(model: object) -> _Fitted:
+    try:
+        return _fitted.setdefault(model, _Fitted())
+    except TypeError:
+        # Without weak references or a hash, a model would be kept alive or not be found.
+        return _Fitted()
 
 
 def remember_report(upload: ReportUpload, *models: object) -> None:
     """Link a report to every model that the program logs of some objects: the fitted model, and what is inside it."""
     for model in models:
-        try:
-            _uploads[model] = upload
-        except TypeError:
-            # Without weak references or a hash, a model would be kept alive or not be found.
-            continue
+        _known(model).upload = upload
 
 
 def link_logged(settings: AutologOptions, *models: object) -> None:
     """Link reports to the models that were logged of some objects already, as MLflow's autologging does in a fit."""
     posted = set[str]()
-    for model in models:
-        upload = _upload_of(model)
-        for model_id in [] if upload is None else _logged.get(model, []):
-            if upload is not None and model_id not in posted:
+    for found in map(_known, models):
+        for model_id in found.model_ids:
+            if found.upload is not None and model_id not in posted:
                 posted.add(model_id)
                 # The object may have grown since, as where a search for its size logs each one.
-                _post(upload, model_id, lambda problem: inform(settings, logging.INFO, problem), settings)
+                _post(found.upload, model_id, lambda problem: inform(settings, logging.INFO, problem), settings)
 
 
 def forget_report(model: object) -> None:
     """Forget the report on a model that is fitted again."""
-    try:
-        _uploads.pop(model, None)
-        _logged.pop(model, None)
-    except TypeError:
-        return
+    found = _known(model)
+    found.upload, found.model_ids = None, []
 
 
 def start_linking(settings: AutologOptions, report_grown: Callable[[object], object]) -> None:
@@ -503,8 +494,7 @@ def stop_linking() -> None:
     if _original is not None:
         Model.log = classmethod(_original)  # type: ignore[method-assign]
         _original = None
-    _uploads.clear()
-    _logged.clear()
+    _fitted.clear()
 
 
 def _linking(
@@ -525,27 +515,12 @@ def _link(model_id: str | None, options: dict[str, Any], settings: AutologOption
     import mlflow
 
     for value in [] if model_id is None else options.values():
-        upload = _upload_of(value)
-        if upload is None:
-            _note(value, str(model_id))
-        elif upload.tracking_uri == mlflow.get_tracking_uri():
-            _post(upload, str(model_id), lambda problem: warn_once(settings, "link", problem), settings)
-
-
-def _note(model: object, model_id: str) -> None:
-    if not hasattr(model, "predict"):
-        return
-    try:
-        _logged.setdefault(model, []).append(model_id)
-    except TypeError:
-        return
-
-
-def _upload_of(value: object) -> ReportUpload | None:
-    try:
-        return _uploads.get(value)
-    except TypeError:
-        return None
+        found = _known(value)
+        if found.upload is None:
+            if hasattr(value, "predict"):
+                found.model_ids.append(str(model_id))
+        elif found.upload.tracking_uri == mlflow.get_tracking_uri():
+            _post(found.upload, str(model_id), lambda problem: warn_once(settings, "link", problem), settings)
 
 
 def _post(upload: ReportUpload, model_id: str, tell: Callable[[str], object], settings: AutologOptions) -> None:

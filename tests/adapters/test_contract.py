@@ -104,7 +104,7 @@ def test_a_method_that_is_not_offered_raises_one_error_with_what_to_do(name: str
     assert not adapter.offers(name)
     with pytest.raises(
         UnsupportedModelError,
-        match=rf"A Foreign .*: its adapter, ForeignAdapter, does not implement {name}\. (Pass|Train) .*"
+        match=rf"This Foreign .*: its adapter, ForeignAdapter, does not implement {name}\. (Pass|Train) .*"
         rf"help\(ens_plugin\.adapters\.EnsembleAdapter\.{name}\)",
     ):
         getattr(adapter, name)(*NOT_OFFERED[name])

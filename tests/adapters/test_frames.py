@@ -172,7 +172,7 @@ def test_a_frame_whose_columns_cannot_be_read_is_refused() -> None:
         columns = ("age",)
 
     forest = xgboost_forest(*numbers(0))
-    with pytest.raises(InputError, match="X is a Sealed of tests, whose columns cannot be read"):
+    with pytest.raises(InputError, match=r"X is of type tests\.Sealed, whose columns cannot be read"):
         ens_plugin.analyze(forest, Sealed(), [0, 1], data="holdout")
 
 
@@ -221,7 +221,7 @@ def test_rows_that_are_not_computed_are_refused_with_the_remedy(name: str, kind:
 def test_every_argument_that_is_not_computed_is_named(argument: str) -> None:
     X, y = numbers(0)
     arguments: dict[str, Any] = {"y": y, argument: LazyFrame()}
-    with pytest.raises(InputError, match=rf"{argument} is a LazyFrame.*pass {argument}\.collect\(\)"):
+    with pytest.raises(InputError, match=rf"{argument} is of type LazyFrame.*pass {argument}\.collect\(\)"):
         ens_plugin.analyze(RandomForestClassifier(20, random_state=0).fit(X, y), X, **arguments)
 
 
@@ -235,7 +235,7 @@ def test_a_lazy_frame_of_polars_is_refused() -> None:
     X, y = numbers(0)
     lazy = polars_frame(X).lazy()
     for model in (xgboost_forest(X, y), RandomForestClassifier(20).fit(X, y), LogisticRegression().fit(X, y)):
-        with pytest.raises(InputError, match=r"X is a LazyFrame.*pass X\.collect\(\)"):
+        with pytest.raises(InputError, match=r"X is of type LazyFrame.*pass X\.collect\(\)"):
             ens_plugin.analyze(model, lazy, y)
 
 

@@ -29,7 +29,7 @@ class WithoutBags(ToyAdapter):
         return replace(super().describe(), bag_provenance="unknown")
 
     def bags(self, X: Any, features: Any, y: Any) -> Bags:
-        raise BagError('The toy library forgets its bags. Pass {data="holdout"} with rows no member was trained on.')
+        raise BagError('The toy library forgets its bags. Pass data="holdout" with rows no member was trained on.')
 
 
 class Censored(ToyAdapter):

@@ -49,5 +49,5 @@ def test_arguments_of_the_analysis_are_passed_on() -> None:
 
 
 def test_what_is_no_report_is_refused() -> None:
-    with pytest.raises(InputError, match="report is a RandomForestClassifier; pass what"):
+    with pytest.raises(InputError, match="report is of type RandomForestClassifier; pass what"):
         ErrorCurveDisplay.from_report(FOREST)  # type: ignore[arg-type]

@@ -75,7 +75,7 @@ def test_what_has_no_agreement_is_refused_in_a_sentence(run: Any) -> None:
     joblib.dump(RandomForestRegressor(5, random_state=0).fit(X[:300], Y[:300]), "forest.joblib")
     code, out, err = run(*ARGUMENTS)
     assert (code, out) == (2, "")
-    assert err.startswith("Error: A RandomForestRegressor predicts values")
+    assert err.startswith("Error: This RandomForestRegressor predicts values")
 
 
 def test_training_rows_are_refused(run: Any) -> None:

@@ -26,7 +26,6 @@ from ens_plugin.core.validation import (
     pair_index,
     rounded_up,
     shown,
-    with_article,
     with_missing,
 )
 from ens_plugin.errors import EnsPluginError, InputError
@@ -149,32 +148,6 @@ def test_count_refuses_what_no_computer_counts_to(value: float) -> None:
 def test_count_refuses(value: float) -> None:
     with pytest.raises(InputError, match="n_models must be a whole number of at least 1"):
         as_count(value, "n_models")
-
-
-@pytest.mark.parametrize(
-    ("article", "names"),
-    [
-        (
-            "an",
-            "AdaBoostClassifier ExtraTreesRegressor IsolationForest EasyEnsembleClassifier LGBMClassifier int ndarray",
-        ),
-        ("an", "XGBClassifier XGBRFRegressor MLPClassifier SVC SGDClassifier H2OXGBoostEstimator UpliftForest object"),
-        ("an", "xgboost.core.Booster"),
-        (
-            "a",
-            "RandomForestClassifier HistGradientBoostingClassifier NuSVC KNeighborsClassifier RUSBoostClassifier str",
-        ),
-        (
-            "a",
-            "OneVsRestClassifier UniformForest MultiOutputRegressor NoneType DataFrame GBTClassifier",
-        ),
-        ("a", "lightgbm.basic.Booster 森林 _Forest"),
-    ],
-)
-def test_article_of_a_name(article: str, names: str) -> None:
-    for name in names.split():
-        assert with_article(name) == f"{article} {name}"
-        assert with_article(name, "A") == f"A{article[1:]} {name}"
 
 
 def test_texts_of_unknown_origin_are_shown_on_one_line() -> None:

@@ -279,7 +279,7 @@ class TestRefusals:
                 return X
 
         model = make_pipeline(StandardScaler(), RandomForestRegressor(10, random_state=0)).fit(X, Y)
-        with pytest.raises(InputError, match="is a Table, whose columns cannot be permuted"):
+        with pytest.raises(InputError, match="is of type Table, whose columns cannot be permuted"):
             oob_permutation_importance(model, Table(), Y)
 
 

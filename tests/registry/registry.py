@@ -56,7 +56,7 @@ def stub_artifacts(monkeypatch: pytest.MonkeyPatch, user: str = "log") -> None:
             write_judged_rows(report.judged_rows, directory / "judged_rows.npz")
 
     monkeypatch.setattr(f"ens_plugin.tracking.{user}.render_artifacts", write)
-    monkeypatch.setattr("ens_plugin.tracking.log.curve_points", lambda report, prefix: [])
+    monkeypatch.setattr("ens_plugin.tracking.log.curve_values", lambda report, prefix: {})
 
 
 def report_with_error(scale: float, created: str = "2026-01-02T03:04:05+00:00") -> EnsembleReport:

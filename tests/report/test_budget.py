@@ -194,7 +194,7 @@ def test_costs_of_another_ensemble_are_refused() -> None:
     for call in (REPORT.budget, REPORT.with_costs):
         with pytest.raises(InputError, match="costs are of an ensemble of 7 members, and the report is on 200"):
             call(costs_of(REPORT, n_members=7))
-        with pytest.raises(InputError, match=r"costs is an? \w+ and no result of ens_plugin\.measure_costs"):
+        with pytest.raises(InputError, match=r"costs is of type \w+ and no result of ens_plugin\.measure_costs"):
             call(REPORT)
 
 

@@ -83,7 +83,7 @@ def test_names_can_be_given_beside_a_sequence() -> None:
         (7, None, "pass a list of reports"),
         (np.array(7), None, "pass a list of reports"),
         ([FOREST, DIGITS], np.array(7), "not a list of texts"),
-        ([FOREST, "model"], None, "Entry 1 of reports is a str"),
+        ([FOREST, "model"], None, "Entry 1 of reports is of type str"),
         ([FOREST, DIGITS], ["a"], "names has 1 entry for 2 reports"),
         ([FOREST, DIGITS], ["a", "a"], "'a' stands for several"),
         ([FOREST, DIGITS], "ab", "not a list of texts"),

@@ -323,7 +323,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
 
 def test_a_number_is_not_a_path() -> None:
     path: Any = 3
-    with pytest.raises(InputError, match="path is an int; pass the name of a file"):
+    with pytest.raises(InputError, match="path is of type int; pass the name of a file"):
         write_page(REPORTS["perfect"], path)
 
 

@@ -117,7 +117,7 @@ def test_a_size_below_one_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("ax", [np.array([None, None]), "axes", 0])
 def test_what_is_no_axes_is_refused(ax: Any) -> None:
-    with pytest.raises(InputError, match=r"ax is an? .* and no axes of matplotlib; pass one"):
+    with pytest.raises(InputError, match=r"ax is of type .* and no axes of matplotlib; pass one"):
         REPORTS["classification"].plot(ax)
 
 

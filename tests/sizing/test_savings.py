@@ -120,7 +120,7 @@ def test_a_booster_has_no_training_time() -> None:
     found = measure_savings(booster, X, y, 3)
     assert found.fit_seconds_per_member is None
     assert found.bytes_cut < found.bytes_now
-    with pytest.raises(InputError, match="a DMatrix, whose first rows cannot be taken"):
+    with pytest.raises(InputError, match="of type DMatrix, whose first rows cannot be taken"):
         measure_savings(booster, xgboost.DMatrix(X), y, 3)
 
 

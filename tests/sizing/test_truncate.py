@@ -224,7 +224,7 @@ def test_unfitted_models(model: Any) -> None:
 
 
 def test_models_that_are_no_ensemble() -> None:
-    with pytest.raises(UnsupportedModelError, match=r"No adapter accepts a .*LinearRegression"):
+    with pytest.raises(UnsupportedModelError, match=r"No adapter accepts .*LinearRegression"):
         ens_plugin.truncate(LinearRegression().fit(X2, Y2), 1)
 
 
@@ -233,7 +233,7 @@ def test_adapter_without_truncation_says_what_to_implement() -> None:
     register_adapter(ForeignAdapter)
     with pytest.raises(
         UnsupportedModelError,
-        match=r"A Foreign cannot be cut .* ForeignAdapter, .*\(ens_plugin\.adapters\.EnsembleAdapter\.truncated\)",
+        match=r"This Foreign cannot be cut .* ForeignAdapter, .*\(ens_plugin\.adapters\.EnsembleAdapter\.truncated\)",
     ):
         ens_plugin.truncate(Foreign(), 1)
 

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin import EnsembleReport, analyze
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking import load_model, log_report
-from ens_plugin.tracking.log import charted_sizes, scalar_points
+from ens_plugin.tracking.log import charted_sizes, scalar_values
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 
@@ -53,7 +53,7 @@ def test_scalars_are_linked_to_the_logged_model_once(served: mlflow.MlflowClient
         )
         for _ in range(2):
             log_report(report, model_id=info.model_id)
-    expected = {point.key: [point.value] for point in scalar_points(REPORT, "ens")}
+    expected = {name: [value] for name, value in scalar_values(REPORT, "ens").items()}
     assert linked_metrics(served, info.model_id) == expected
     assert load_model(info.model_uri).n_estimators == 5
 

@@ -168,7 +168,7 @@ class Half:
         ([], [], "models is empty"),
         (np.array(3), None, "models must be a list of fitted models"),
         ([Ridge().fit(XR, YR)], np.array(True), "one index array per member"),
-        ([object()], [[0]], r"models\[0\] is an object without predict"),
+        ([object()], [[0]], r"models\[0\] is of type object, without predict"),
         ([Ridge().fit(XR, YR), DecisionTreeClassifier().fit(X2, Y2)], None, "Only 1 of 2 models has classes_"),
         ([Ridge().fit(XR, YR)], [[0], [1]], "row_indices has 2 index arrays for 1 member"),
         ([Ridge().fit(XR, YR)], np.ones((2, 160), dtype=bool), "row_indices has shape"),

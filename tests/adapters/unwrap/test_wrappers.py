@@ -73,7 +73,7 @@ def test_resampling_step_is_not_covered() -> None:
             return X, y
 
     pipeline = Pipeline([("half", Sampler()), ("forest", forest().fit(X2, Y2))])
-    with pytest.raises(UnsupportedModelError, match="Step 'half' of the pipeline, a Sampler, resamples the rows"):
+    with pytest.raises(UnsupportedModelError, match=r"Step 'half' of the pipeline \(Sampler\) resamples the rows"):
         unwrap(pipeline, X2)
 
 

@@ -286,8 +286,8 @@ def test_bags_are_those_of_all_outputs() -> None:
     ("model", "error", "words"),
     [
         (RandomForestRegressor, UnsupportedModelError, "RandomForestRegressor is a class, not a fitted ensemble"),
-        ("models:/churn/7", UnsupportedModelError, "is a str, not a fitted ensemble"),
-        ([1, 2], UnsupportedModelError, "The model is a list, which has no predict"),
+        ("models:/churn/7", UnsupportedModelError, "is of type str, not a fitted ensemble"),
+        ([1, 2], UnsupportedModelError, "The model is of type list, which has no predict"),
         (RandomForestRegressor(), NotFittedError, r"has not been fitted; call its fit\(X, y\) first"),
     ],
 )

@@ -283,7 +283,7 @@ def test_a_resampling_step_is_named() -> None:
     X, y = noisy(400, positives=0.1)
     pipeline = resampling_pipeline(X, y)
     for look in (ens_plugin.analyze, ens_plugin.in_bag):
-        with pytest.raises(UnsupportedModelError, match="Step 'resample' of the pipeline, an Oversampler, resamples"):
+        with pytest.raises(UnsupportedModelError, match=r"Step 'resample' of the pipeline \(Oversampler\) resamples"):
             look(pipeline, X, y)
 
 

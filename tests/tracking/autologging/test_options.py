@@ -151,12 +151,12 @@ class TestSteps:
     def test_one_that_takes_too_long_is_noted(self) -> None:
         model = make_pipeline(SelectKBest(k=2), classifier()).fit(X, y)
         options = AutologOptions(False, False, 0.1, "ens", True, AnalysisOptions())
-        fit = FinishedFit(model, TrainingData(X, y), model[-1], None, 2.0, None, step_seconds=1.0)
-        [note] = findings_on_steps(fit, 3.0, options)
+        fit = FinishedFit(options, model, TrainingData(X, y), model[-1], None, 2.0, None, step_seconds=1.0)
+        [note] = findings_on_steps(fit, 3.0)
         assert note.code == "unjudged-steps"
         assert "its fit took 1 s, too long to repeat" in note.sentence
         assert "max_overhead=0.1" in note.sentence
-        assert not findings_on_steps(fit, 4.0, options)
+        assert not findings_on_steps(fit, 4.0)
 
 
 class TestTimeLimit:

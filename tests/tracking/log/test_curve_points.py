@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.tracking.log import charted_sizes, curve_points, scalar_points
+from ens_plugin.tracking.log import charted_sizes, curve_values, scalar_values
 from tests.reports import (
     all_reports,
     capped_report,
@@ -39,8 +39,8 @@ def test_charted_sizes_are_within_the_curve_and_about_a_hundred(name: str) -> No
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_last_point_of_a_curve_is_the_scalar_of_its_name(name: str) -> None:
     report = REPORTS[name]
-    scalars = {point.key: point.value for point in scalar_points(report, "ens")}
-    last = {point.key: (point.step, point.value) for point in curve_points(report, "ens")}
+    scalars = scalar_values(report, "ens")
+    last = {name: list(values.items())[-1] for name, values in curve_values(report, "ens").items()}
     for ending in ("", "_lower", "_upper"):
         own = f"{report.measure_key}{ending}"
         if f"ens.{own}" in scalars:
@@ -62,7 +62,7 @@ def test_a_curve_does_not_end_in_a_step_where_the_votes_of_even_sizes_tie(n_memb
     X, y = load_breast_cancer(return_X_y=True)
     report = ens_plugin.analyze(RandomForestClassifier(n_members, random_state=0).fit(X, y), X, y)
     assert report.error > report.error_curve.at(n_members - 1)
-    values = [point.value for point in curve_points(report, "ens") if point.key == "ens/accuracy"]
+    values = list(curve_values(report, "ens")["ens/accuracy"].values())
     # A hundredth of a row is not a step.
     assert np.diff(values[-3:]).min() >= -0.01 / len(y)
     assert values[-1] == report.accuracy
@@ -100,48 +100,41 @@ def test_a_dense_curve_is_thinned_evenly_on_a_log_axis() -> None:
     np.testing.assert_allclose(steps[:-1], np.log(9_999 / sizes[0]) / 98, atol=0.01)
 
 
-def test_curve_points_repeat_the_table_under_names_with_a_slash() -> None:
+def test_curves_repeat_the_table_under_names_with_a_slash() -> None:
     report = classification_report()
-    points = curve_points(report, "ens")
-    assert {point.key for point in points} == {"ens/accuracy", "ens/accuracy_lower", "ens/accuracy_upper"}
+    lines = curve_values(report, "ens")
+    assert set(lines) == {"ens/accuracy", "ens/accuracy_lower", "ens/accuracy_upper"}
     curve = report.error_curve
     columns = {
         "ens/accuracy": 1.0 - curve.error,
         "ens/accuracy_lower": 1.0 - curve.upper,
         "ens/accuracy_upper": 1.0 - curve.lower,
     }  # fmt: skip
-    for point in points:
-        if point.step != report.n_members:
-            above = columns[point.key][curve.sizes >= point.step][0]
-            below = columns[point.key][curve.sizes <= point.step][-1]
-            assert min(above, below) <= point.value <= max(above, below)
-    assert len(points) == 3 * len(charted_sizes(report))
+    for name, values in lines.items():
+        assert list(values) == charted_sizes(report).tolist()
+        for size, value in values.items():
+            if size != report.n_members:
+                above, below = columns[name][curve.sizes >= size][0], columns[name][curve.sizes <= size][-1]
+                assert min(above, below) <= value <= max(above, below)
 
 
 def test_points_that_are_not_finite_are_left_out() -> None:
     report = replace(with_sizes(classification_report(), [5, 7, 9]), n_members=9)
     report.error_curve.lower[1] = math.nan
     report.error_curve.upper[2] = math.inf
-    steps = [(point.key, point.step) for point in curve_points(report, "a")]
-    assert steps == [
-        ("a/accuracy", 5), ("a/accuracy", 7), ("a/accuracy", 9),
-        ("a/accuracy_lower", 5), ("a/accuracy_lower", 7),
-        ("a/accuracy_upper", 5), ("a/accuracy_upper", 9),
-    ]  # fmt: skip
+    assert {name: list(values) for name, values in curve_values(report, "a").items()} == {
+        "a/accuracy": [5, 7, 9],
+        "a/accuracy_lower": [5, 7],
+        "a/accuracy_upper": [5, 9],
+    }
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_scalars_are_the_reports_metrics_with_a_dot(name: str) -> None:
     report = REPORTS[name]
-    points = scalar_points(report, "rf")
-    assert {point.key: point.value for point in points} == {
-        f"rf.{key}": value for key, value in report.metrics().items()
-    }
-    assert {point.step for point in points} == {-1}
+    assert scalar_values(report, "rf") == {f"rf.{key}": value for key, value in report.metrics().items()}
 
 
 def test_the_curve_of_values_is_that_of_the_root_and_of_a_metric_has_its_name() -> None:
     for name, key in (("regression", "rmse"), ("score", "roc_auc"), ("custom_metric", "error")):
-        assert {point.key for point in curve_points(REPORTS[name], "ens")} == {
-            f"ens/{key}{ending}" for ending in ("", "_lower", "_upper")
-        }
+        assert set(curve_values(REPORTS[name], "ens")) == {f"ens/{key}{ending}" for ending in ("", "_lower", "_upper")}

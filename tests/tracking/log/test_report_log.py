@@ -20,7 +20,7 @@ from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.findings import codes_of
 from ens_plugin.report.answers import headline
 from ens_plugin.tracking import log_report
-from ens_plugin.tracking.log import curve_points, scalar_points
+from ens_plugin.tracking.log import curve_values, scalar_values
 from tests.reports import all_reports, capped_report, classification_report, regression_report, with_doubts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, tracking_to
 
@@ -79,10 +79,11 @@ def test_a_new_run_has_scalars_curve_artifacts_and_description(embedded: mlflow.
     assert run.info.status == "FINISHED"
     assert mlflow.active_run() is None
     logged = history(embedded, run_id)
-    expected: dict[str, list[tuple[int, float, int]]] = {}
-    for point in [*scalar_points(REPORT, "ens"), *curve_points(REPORT, "ens")]:
-        expected.setdefault(point.key, []).append((point.step, point.value, CREATED_MS))
-    assert logged == expected
+    scalars = {name: {-1: value} for name, value in scalar_values(REPORT, "ens").items()}
+    assert logged == {
+        name: [(step, value, CREATED_MS) for step, value in values.items()]
+        for name, values in {**scalars, **curve_values(REPORT, "ens")}.items()
+    }
     assert files(embedded, run_id) == FILES
     assert "ens_plugin:ens begin" in run.data.tags["mlflow.note.content"]
 
@@ -163,7 +164,7 @@ def test_only_scalars_are_linked_to_the_model(embedded: mlflow.MlflowClient) -> 
     with mlflow.start_run():
         model_id = logged_forest()
         log_report(OF_FOREST, model_id=model_id)
-    expected = {point.key: [point.value] for point in scalar_points(REPORT, "ens")}
+    expected = {name: [value] for name, value in scalar_values(REPORT, "ens").items()}
     assert linked_metrics(embedded, model_id) == expected
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.log import curve_points
+from ens_plugin.tracking.log import curve_values
 from tests.extras import needs_trackers
 
 dvclive: Any = pytest.importorskip("dvclive", reason="needs dvclive: pip install 'ens-plugin[dvclive]'")
@@ -27,9 +27,8 @@ def _no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def check(folder: Path, report: EnsembleReport, prefix: str = "ens") -> None:
     points = json.loads((folder / "plots" / "custom" / prefix / "accuracy.json").read_text())
     for name in ("accuracy", "accuracy_lower", "accuracy_upper"):
-        logged = [(point["size"], point[name]) for point in points]
-        expected = [point for point in curve_points(report, prefix) if point.key == f"{prefix}/{name}"]
-        assert logged == [(point.step, point.value) for point in expected]
+        logged = {point["size"]: point[name] for point in points}
+        assert logged == curve_values(report, prefix)[f"{prefix}/{name}"]
     assert json.loads((folder / "metrics.json").read_text())[prefix] == report.metrics()
     assert {path.name for path in (folder / "plots" / "images" / prefix).iterdir()} == {
         "error_curve.png", "agreement.png", "bias_variance.png",

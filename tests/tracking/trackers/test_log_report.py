@@ -9,7 +9,6 @@ import subprocess
 import sys
 import types
 from dataclasses import replace
-from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,8 @@ from PIL import Image
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import InputError
 from ens_plugin.tracking import Tracker
-from ens_plugin.tracking import trackers as tracker_room
-from ens_plugin.tracking.log import curve_points, scalar_points
-from ens_plugin.tracking.trackers import check_tracker, check_trackers, free_prefix, used_prefixes, with_slash
+from ens_plugin.tracking.log import curve_values, report_parts, scalar_values
+from ens_plugin.tracking.trackers import check_tracker, check_trackers, free_prefix, used_prefixes
 from tests.reports import all_reports, classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS
 from tests.tracking.trackers.recorder import Recorder
@@ -50,9 +48,8 @@ def test_scalars_and_curve_are_those_of_mlflow_to_the_bit(name: str) -> None:
     report = all_reports()[name]
     tracker = Recorder()
     log_report(report, tracker=tracker)
-    assert tracker.scalars == {point.key: point.value for point in scalar_points(report, "ens")}
-    flat = [(key, value, size) for key, values in tracker.curve.items() for size, value in values.items()]
-    assert flat == curve_points(report, "ens")
+    assert tracker.scalars == scalar_values(report, "ens")
+    assert tracker.curve == curve_values(report, "ens")
     assert all(isinstance(size, int) and list(values) == sorted(values) for values in tracker.curve.values()
                for size in values)  # fmt: skip
 
@@ -168,11 +165,6 @@ def test_a_folder_that_wandb_left_behind_is_no_installation(tmp_path: Path, monk
         log_report(REPORT, tracker="wandb")
 
 
-@pytest.mark.parametrize("library", [found.module for found in tracker_room._LIBRARIES.values()])
-def test_the_module_of_each_library_opens_a_target(library: str) -> None:
-    assert callable(import_module(f"ens_plugin.tracking.{library}").opened)
-
-
 @pytest.mark.slow
 def test_no_library_of_a_tracker_is_imported_by_the_package(tmp_path: Path) -> None:
     code = (
@@ -208,7 +200,8 @@ def test_an_object_twice_is_refused_and_two_of_one_class_are_not() -> None:
 
 
 def test_the_slash_is_in_place_of_the_dot_after_a_prefix_with_dots() -> None:
-    assert with_slash("forest.a.error", "forest.a") == "forest.a/error"
+    scalars = report_parts(REPORT, None, "forest.a").scalars_under("forest.a")
+    assert scalars == {f"forest.a/{name}": value for name, value in REPORT.metrics().items()}
 
 
 def test_prefixes_are_used_by_one_object_alone_and_the_first_free_one_is_next() -> None:
@@ -223,12 +216,12 @@ def test_the_recipes_of_the_documentation_are_trackers(name: str, monkeypatch: p
     """They are run here with stand-ins for their libraries and the runs of these."""
     for library in ("clearml", "comet_ml", "neptune"):
         monkeypatch.setitem(sys.modules, library, MagicMock())
-    text = (Path(__file__).parents[3] / "docs" / "how-to" / "other-trackers.md").read_text(encoding="utf-8")
-    recipe = re.findall(rf"## {name}\n\n```python\n(.*?)\n\n\nens_plugin", text, flags=re.DOTALL)[0]
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "trackers.md").read_text(encoding="utf-8")
+    recipe = re.findall(rf"### {name}\n\n```python\n(.*?)\n\n\nens_plugin", text, flags=re.DOTALL)[0]
     names: dict[str, Any] = {"Image": Image}
     exec(recipe, names)
     run = MagicMock()
     log_report(REPORT, tracker=names[name](run))
-    n_points = len(curve_points(REPORT, "ens"))
+    n_points = sum(map(len, curve_values(REPORT, "ens").values()))
     logged = len(run.mock_calls)
     assert logged >= (n_points if name != "Neptune" else len(REPORT.metrics()))

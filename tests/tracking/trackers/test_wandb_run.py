@@ -9,7 +9,7 @@ import pytest
 
 from ens_plugin import EnsembleReport, log_report
 from ens_plugin.errors import InputError, TrackingError
-from ens_plugin.tracking.log import curve_points
+from ens_plugin.tracking.log import curve_values
 from tests.extras import needs_trackers
 from tests.tracking.stores import DOWN
 from tests.tracking.trackers.offline_run import OfflineRun
@@ -37,8 +37,8 @@ def test_a_run_of_its_own_is_finished_and_holds_the_report(report: EnsembleRepor
 
     for name in ("ens/accuracy", "ens/accuracy_lower", "ens/accuracy_upper"):
         assert run.metrics[name].step_metric == "ens/size"
-        logged = [(row[name], row["ens/size"]) for row in run.history if name in row]
-        assert logged == [(point.value, point.step) for point in curve_points(report, "ens") if point.key == name]
+        logged = [(row["ens/size"], row[name]) for row in run.history if name in row]
+        assert logged == list(curve_values(report, "ens")[name].items())
     assert run.metrics["ens/size"].options.hidden
 
     scalars = {f"ens/{name}": value for name, value in report.metrics().items()}
@@ -70,7 +70,7 @@ def test_the_active_run_is_used_and_stays_open(report: EnsembleReport, tmp_path:
     run = only_run(tmp_path)
     assert run.summary["mine"] == 1
     assert run.summary["ens/accuracy"] == run.summary["ens_2/accuracy"] == report.accuracy
-    n_sizes = len({point.step for point in curve_points(report, "ens")})
+    n_sizes = len(curve_values(report, "ens")["ens/accuracy"])
     assert sum("ens/accuracy" in row for row in run.history) == n_sizes
 
 
@@ -94,7 +94,7 @@ def test_a_run_of_its_own_fails_with_the_logging(
     def fail(*arguments: object) -> None:
         raise OSError("disk is full")
 
-    monkeypatch.setattr("ens_plugin.tracking.wandb_run.WandbRun.log_file", fail)
+    monkeypatch.setattr("ens_plugin.tracking.trackers._copy_files", fail)
     with pytest.raises(TrackingError, match="disk is full"):
         log_report(report, tracker="wandb")
     assert wandb.run is None

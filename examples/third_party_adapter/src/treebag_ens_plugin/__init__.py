@@ -114,7 +114,7 @@ class TreeBagAdapter(EnsembleAdapter, Library):
             raise DataMismatchError(
                 f"X has {n_rows} rows, but the TreeBag was trained on "
                 f"{self.model.n_rows}. Pass the training rows in training order, or "
-                '{data="holdout"} for rows the model was not trained on.'
+                'data="holdout" for rows the model was not trained on.'
             )
         target = training_target(y, self.classes, n_rows)
         are_proved = [
