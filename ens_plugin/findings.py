@@ -340,14 +340,6 @@ _IN_ORDER = (
         "part-of-rows", "note", "Only a part of the rows was analysed, to keep autologging short.",
         "rows", "training", "Raise max_overhead of autolog.",
     ),
-    Check(
-        "unnamed-doubt", "doubt", "A doubt of a report that was written before findings had codes.",
-        "the report", "all", "Analyse the model again.",
-    ),
-    Check(
-        "unnamed-note", "note", "A warning of a report that was written before findings had codes.",
-        "the report", "all", "Analyse the model again.",
-    ),
 )  # fmt: skip
 
 CHECKS: dict[str, Check] = {check.code: check for check in _IN_ORDER}

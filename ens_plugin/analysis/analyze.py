@@ -199,7 +199,6 @@ def build_report(
         recommendation=recommendation,
         bias_variance=estimates.bias_variance,
         algorithmic_sd=math.nan,
-        algorithmic_sd_is_bound=False,
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions=_versions(adapter),
         basis=EstimateBasis(

@@ -65,9 +65,9 @@ def three_answers(report: ReportContent) -> list[Answer]:
 
 def _doubt_text(found: Finding) -> str:
     """Return what a doubt is about and what to do, shortly; its whole sentence is in the details."""
-    check = CHECKS.get(found.code)
-    if check is None or found.code in ("of-adapter", "unnamed-doubt"):
+    if found.code == "of-adapter":
         return with_code(found, LONGEST_DOUBT)
+    check = CHECKS[found.code]
     return f"{check.finds} {check.remedy} [{found.code}]"
 
 
@@ -211,7 +211,7 @@ def _trust(report: ReportContent) -> str:
 def _conditions(report: ReportContent) -> list[str]:
     is_grouped = report.basis.n_groups not in (None, report.n_rows)
     first = f"each {'group' if is_grouped else 'row'} is another case"
-    found = [CHECKS[each.code].condition for each in report.findings if each.code in CHECKS]
+    found = [CHECKS[each.code].condition for each in report.findings]
     if report.data == "holdout":
         found = [f"no {member_noun(report)} was trained on these rows", *found]
     return list(dict.fromkeys([first, *filter(None, found)]))

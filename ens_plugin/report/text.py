@@ -783,9 +783,9 @@ def spread_sentences(report: ReportContent) -> list[str]:
             f"the same label on {100 * agreement:.2f} % of rows on average."
         )
     if not math.isnan(report.algorithmic_sd):
-        on_fresh = report.data == "oob" and not report.algorithmic_sd_is_bound
+        on_fresh = report.data == "oob"
         spread = spread_text(report.algorithmic_sd, report.error_curve.metric)
-        bound = "at most " if report.algorithmic_sd_is_bound else "about " if on_fresh else ""
+        bound = "about " if on_fresh else ""
         if spread.startswith("<"):
             bound, spread = "less than ", spread[1:]
         of_what = "error" if report.error_curve.metric_basis is None else printable(report.error_curve.metric, 40)
