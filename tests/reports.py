@@ -1,6 +1,6 @@
 """Realistic synthetic reports for the tests of every surface; no model is trained here.
 
-Every function returns a new :class:`ens_plugin.report.result.EnsembleReport`; :func:`all_reports` names
+Every function returns a new :class:`ens_plugin.EnsembleReport`; :func:`all_reports` names
 them all.  The numbers follow from a beta mixture of the rows' misclassification probabilities, so
 curve, agreement, bias and variance belong together.
 """

@@ -18,7 +18,6 @@ from ens_plugin.report.text import (
     criteria_markdown,
     error_lines,
     escaped_markdown,
-    first_doubt,
     gain_texts,
     label_markdown,
     level_text,
@@ -56,7 +55,7 @@ class Answer(NamedTuple):
 
 def three_answers(report: ReportContent) -> list[Answer]:
     """Return the answers on size, quality and trust; one answer where a doubt makes the others worthless."""
-    doubt = first_doubt(report)
+    doubt = report.doubt
     if doubt is not None:
         return [Answer("Trust it?", f"{DOUBTED} {_doubt_text(doubt)}")]
     more = Answer(f"More {member_noun(report)}s?", _more(report))
@@ -74,7 +73,7 @@ def _doubt_text(found: Finding) -> str:
 def headline(report: ReportContent) -> str:
     """Return the first answer with its question; of a report with a doubt, not to use it."""
     first = three_answers(report)[0]
-    return DOUBTED if first_doubt(report) is not None else f"{first.question} {first.text}"
+    return DOUBTED if report.doubt is not None else f"{first.question} {first.text}"
 
 
 def _more(report: ReportContent) -> str:
@@ -241,7 +240,7 @@ def summarize(report: ReportContent) -> str:
     """Return the answers and one table of at most four sizes, for one screen of a terminal."""
     title = f"{printable(report.model, 60)}, {number_text(report, report.n_members)}"
     head = [title, *answer_lines(report), *wrapped(output_sentence(report))]
-    if first_doubt(report) is not None:
+    if report.doubt is not None:
         return "\n".join(head)
     level = level_text(report.error_curve.interval_level)
     table = table_row("On new rows", printable(measure_name(report), 15), f"{level} interval")
@@ -251,7 +250,7 @@ def summarize(report: ReportContent) -> str:
 
 def markdown_summary(report: ReportContent) -> str:
     """Return the answers, the errors and sizes in Markdown, for the description of a run or a pull request."""
-    if first_doubt(report) is not None:
+    if report.doubt is not None:
         return markdown_answers(report)
     level = level_text(report.error_curve.interval_level)
     rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]

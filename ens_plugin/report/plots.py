@@ -18,7 +18,7 @@ import numpy as np
 
 from ens_plugin.core.validation import FloatArray, counted, printable, with_article
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import BiasVariance, ErrorCurve, LinearCost, ReportContent, SizeRecommendation
+from ens_plugin.report.result import BiasVariance, Costs, ErrorCurve, LinearCost, ReportContent, SizeRecommendation
 from ens_plugin.report.size_curves import (
     BLUE,
     GREEN,
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle
     from matplotlib.text import Annotation
     from matplotlib.transforms import Transform
-
-    from ens_plugin.report.budget import Budget
 
 DARKEST_PAPER = 0.4  # luminance from which on a background is light
 
@@ -706,12 +704,17 @@ COST_STEP = 42.0
 FARTHEST = 10
 
 
-def plot_budget(budget: Budget, ax: Axes | None = None) -> Axes:
-    """Draw the error curve of a budget above axes of members, megabytes and milliseconds, with what the limits allow.
+def plot_budget(report: ReportContent, costs: Costs, allowed: int | None, limits: str, ax: Axes | None = None) -> Axes:
+    """Draw the error curve of a report above axes of members, megabytes and milliseconds, with what limits allow.
 
     Parameters
     ----------
-    budget : Budget
+    report : EnsembleReport
+    costs : Costs
+    allowed : int or None
+        The most members within the limits; None without limits.
+    limits : str
+        In words, as "50 MB and 2 ms".
     ax : matplotlib Axes, optional
         Axes to draw on, without other curves; those of a new figure if None.  Figures with
         ``layout="constrained"`` leave room for the axes below.
@@ -719,30 +722,17 @@ def plot_budget(budget: Budget, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib Axes
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from matplotlib.figure import Figure
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.report.plots import plot_budget
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-    >>> budget = ens_plugin.analyze(forest, X, y).budget(ens_plugin.measure_costs(forest, X))
-    >>> [axis.get_xlabel() for axis in plot_budget(budget, ax=Figure().subplots()).child_axes]
-    ['Size, pickled (MB)', 'Latency of one row (ms)']
     """
     ax = axes_or_new(ax)
-    curve, allowed = measure_curve(budget.report.model, budget.report), budget.size
+    curve = measure_curve(report.model, report)
     is_near = allowed is not None and 0 < allowed <= FARTHEST * max(curve.covered)
     if allowed and is_near:
         curve = replace(curve, covered=(*curve.covered, allowed))
     add_curves(ax, [curve])
-    _add_cost_axis(ax, 1, budget.costs.bytes, 1e-6, "Size, pickled (MB)")
-    _add_cost_axis(ax, 2, budget.costs.latency, 1e3, "Latency of one row (ms)")
+    _add_cost_axis(ax, 1, costs.bytes, 1e-6, "Size, pickled (MB)")
+    _add_cost_axis(ax, 2, costs.latency, 1e3, "Latency of one row (ms)")
     if allowed and is_near:
-        _draw_allowed(ax, curve, allowed, budget.limits_text)
+        _draw_allowed(ax, curve, allowed, limits)
     return ax
 
 

@@ -561,11 +561,6 @@ def reason_sentence(report: ReportContent) -> str:
     return in_nouns(printable(report.recommendation.reason), report)
 
 
-def first_doubt(report: ReportContent) -> Finding | None:
-    """Return the doubt that the headline states; None where there is none."""
-    return next((found for found in report.findings if found.kind == "doubt"), None)
-
-
 def with_code(found: Finding, limit: int | None = None) -> str:
     """Return the sentence of a finding, shortened to `limit`, with its code, by which it can be looked up."""
     return f"{printable(found.sentence, limit)} [{printable(found.code, 40)}]"

@@ -10,7 +10,6 @@ import pytest
 
 from ens_plugin import Costs, EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report.plots import plot_budget
 from ens_plugin.report.result import LinearCost
 from tests.report.charts import REPORTS, WIDE, draw, misplaced, new_axes
 from tests.reports import capped_report, classification_report, regression_report, with_doubts
@@ -214,7 +213,7 @@ def test_every_budget_can_be_drawn(name: str) -> None:
 
 
 def test_the_axes_of_costs_have_the_bytes_and_milliseconds_of_the_sizes() -> None:
-    ax = plot_budget(REPORT.budget(COSTS, max_bytes=5_010_000), new_axes())
+    ax = REPORT.budget(COSTS, max_bytes=5_010_000).plot(new_axes())
     draw(ax)
     first, last = ax.get_xlim()
     for axis, unit, cost in zip(ax.child_axes, (1e-6, 1e3), (COSTS.bytes, COSTS.latency), strict=True):
