@@ -21,6 +21,7 @@ from ens_plugin.report.text import (
     gain_texts,
     label_markdown,
     level_text,
+    markdown_table,
     measure_interval_text,
     measure_name,
     measure_text,
@@ -253,16 +254,13 @@ def markdown_summary(report: ReportContent) -> str:
     if report.doubt is not None:
         return markdown_answers(report)
     level = level_text(report.error_curve.interval_level)
-    rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
+    head = ("on new rows", escaped_markdown(measure_name(report), 40), f"{level} interval")
     sentences = [output_sentence(report), *origin_sentences(report)]
     return "\n".join(
         [
             markdown_answers(report),
             "",
-            f"| on new rows | {escaped_markdown(measure_name(report), 40)} | {level} interval |",
-            "|---|---|---|",
-            *rows,
-            "",
+            *markdown_table([head, *error_lines(report)]),
             *criteria_markdown(report),
             *label_markdown(report, MOST_LABELS),
             *output_markdown(report),

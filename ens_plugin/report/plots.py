@@ -30,14 +30,16 @@ from ens_plugin.report.size_curves import (
     PALETTE,
     Limits,
     SizeCurve,
+    band_opacity,
     criterion_curve,
     curve_of_error,
     group_digits,
     measure_curve,
-    shown_sizes,
+    size_limits,
+    size_title,
     value_limits,
 )
-from ens_plugin.report.text import SHARES, axis_name, common_noun, error_text, member_noun
+from ens_plugin.report.text import SHARES, axis_name, error_text, member_noun
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -170,26 +172,26 @@ def label_in_percent(axis: Axis) -> None:
 
 def limit_sizes(ax: Axes, curves: Sequence[SizeCurve], earlier: Limits | None) -> Limits:
     """Set up the logarithmic size axis for the sizes of all curves and earlier limits; return its limits."""
-    ends = [shown_sizes(curve) for curve in curves]
+    first, last = size_limits(curves)
     if earlier is not None:
         # A linear axis may begin at or below 0, which a logarithmic one cannot show.
-        ends.append((earlier[0] if earlier[0] > 0 else math.inf, earlier[1]))
-    first, last = min(first for first, _ in ends), max(last for _, last in ends)
+        first, last = min(first, earlier[0]) if earlier[0] > 0 else first, max(last, earlier[1])
     ax.set_xscale("log")
     ax.set_xlim(first, last)
-    _label_sizes(ax, common_noun(curve.noun for curve in curves))
+    _label_sizes(ax.xaxis, _labelled_steps(ax))
+    ax.set_xlabel(size_title(curves))
     ax.spines[["top", "right"]].set_visible(False)
     return first, last
 
 
-def _label_sizes(ax: Axes, noun: str) -> None:
+def _label_sizes(axis: Axis, steps: tuple[float, ...]) -> None:
+    """Label a logarithmic axis at these multiples of powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    ax.xaxis.set_major_locator(LogLocator(10.0, subs=_labelled_steps(ax), numticks=12))
-    ax.xaxis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel(f"Ensemble size ({noun}s)")
+    axis.set_major_locator(LogLocator(10.0, subs=steps, numticks=12))
+    axis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _labelled_steps(ax: Axes) -> tuple[float, ...]:
@@ -201,14 +203,12 @@ def _labelled_steps(ax: Axes) -> tuple[float, ...]:
 
 
 def scale_values(ax: Axes, curves: Sequence[SizeCurve], values: FloatArray, earlier: Limits | None) -> None:
-    """Set scale and limits of the other axis so that it covers the values and earlier limits."""
-    if curves[0].is_log:
-        ax.set_yscale("log")
-    is_log = ax.get_yscale() == "log"
-    low, high = value_limits(curves, values, is_log)
-    if earlier is not None:
-        bottom, top = sorted(earlier)
-        low, high = min(low, bottom) if bottom > 0.0 or not is_log else low, max(high, top)
+    """Set the limits of the other axis so that it covers the values and earlier limits."""
+    low, high = value_limits(curves, values)
+    bottom, top = (low, high) if earlier is None else sorted(earlier)
+    low, high = min(low, bottom), max(high, top)
+    if ax.get_yscale() == "log" and low <= 0.0:
+        low = float(values[values > 0.0].min(initial=high))
     ax.set_ylim(low, high)
 
 
@@ -231,7 +231,6 @@ def write(
 
 
 DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
-FEW_BANDS = 3
 LONGEST_LINE = 36  # of the name of an axis, in characters
 
 # What is drawn for which curve.  The artists themselves know their axes, so that what a user clears is forgotten.
@@ -314,8 +313,8 @@ def _draw_line(ax: Axes, line: Line2D, curve: SizeCurve, shown: tuple[float, flo
     line.set_data(sizes, values)
     if lower.size:
         name = "interval" if n_curves == 1 else "_"
-        alpha = 0.18 if n_curves <= FEW_BANDS else 0.08
-        _add(ax.fill_between(sizes, lower, upper, color=line.get_color(), alpha=alpha, linewidth=0, label=name))
+        style: dict[str, Any] = {"color": line.get_color(), "alpha": band_opacity(n_curves), "linewidth": 0}
+        _add(ax.fill_between(sizes, lower, upper, label=name, **style))
     return [lower, upper, values, np.array([curve.level, *(curve.tolerance or ())])]
 
 
@@ -738,8 +737,6 @@ def plot_budget(report: ReportContent, costs: Costs, allowed: int | None, limits
 
 def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: str) -> None:
     """Draw an axis of a cost below that of the sizes; none where the cost is the same at every size."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     if not cost.per_member:
         return
 
@@ -752,10 +749,7 @@ def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: s
 
     axis = ax.secondary_xaxis("bottom", functions=(cost_of, size_of))
     axis.spines["bottom"].set_position(("outward", place * COST_STEP))
-    axis.xaxis.set_major_locator(LogLocator(10.0, subs=(1.0, 2.0, 5.0), numticks=12))
-    axis.xaxis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
-    axis.xaxis.set_minor_formatter(NullFormatter())
+    _label_sizes(axis.xaxis, (1.0, 2.0, 5.0))
     axis.set_xlabel(label)
 
 
