@@ -10,16 +10,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ens_plugin import EnsembleReport
+from ens_plugin.report.serialization import SCHEMA_VERSION
 
 __all__ = ["report_schema"]
 
 NUMBER = {"$ref": "#/$defs/number"}
 PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, bool: {"type": "boolean"}, float: NUMBER}
-# Written only where they hold something.
-SELDOM = {
-    "metric_basis", "of_metric", "outputs", "positive_label", "proof", "zeros",
-    "costs",
-}  # fmt: skip
 
 
 def report_schema() -> dict[str, Any]:
@@ -29,10 +25,7 @@ def report_schema() -> dict[str, Any]:
     }
     _of(EnsembleReport, definitions)
     report = definitions["EnsembleReport"]
-    # The sentences of the findings, beside the findings themselves.
-    sentences = {"type": "array", "items": {"type": "string"}}
-    definitions["EstimateBasis"]["properties"]["doubts"] = sentences
-    report["properties"] = {"schema_version": {"const": 1}, **report["properties"], "warnings": sentences}
+    report["properties"] = {"schema_version": {"const": SCHEMA_VERSION}, **report["properties"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$ref": "#/$defs/EnsembleReport",
@@ -73,6 +66,6 @@ def _defined(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         definitions[name].update(
             type="object",
             properties={each: _of(hints[each], definitions) for each in names},
-            required=[each for each in names if each not in SELDOM],
+            required=names,
         )
     return {"$ref": f"#/$defs/{name}"}

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
     from ens_plugin.report.budget import Budget
     from ens_plugin.report.comparison import Comparison, compare
-    from ens_plugin.report.result import BiasVariance, Costs, EnsembleReport, ErrorCurve, SizeRecommendation
+    from ens_plugin.report.ensemble_report import EnsembleReport
+    from ens_plugin.report.result import BiasVariance, Costs, ErrorCurve, SizeRecommendation
     from ens_plugin.sizing.budget import measure_costs
     from ens_plugin.sizing.grow import Growth, GrowthStep, grow
     from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
@@ -99,7 +100,7 @@ _HOME_OF = {
     "Comparison": "ens_plugin.report.comparison",
     "Costs": "ens_plugin.report.result",
     "CustomEnsemble": "ens_plugin.adapters.custom",
-    "EnsembleReport": "ens_plugin.report.result",
+    "EnsembleReport": "ens_plugin.report.ensemble_report",
     "ErrorCurve": "ens_plugin.report.result",
     "ErrorCurveDisplay": "ens_plugin.analysis.display",
     "GateDecision": "ens_plugin.registry",

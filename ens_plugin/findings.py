@@ -9,14 +9,27 @@ the whole in :func:`ens_plugin.analysis.analyze.build_report`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal
 
 from ens_plugin.errors import InputError
 
-__all__ = ["CHECKS", "Check", "Finding", "Kind", "coded", "codes_of", "distinct", "explain", "finding", "sentences"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Finding",
+    "Kind",
+    "coded",
+    "codes_of",
+    "distinct",
+    "doubts_first",
+    "explain",
+    "finding",
+    "first_doubt",
+    "sentences",
+]
 
 Kind = Literal["doubt", "note"]
 
@@ -340,14 +353,6 @@ _IN_ORDER = (
         "part-of-rows", "note", "Only a part of the rows was analysed, to keep autologging short.",
         "rows", "training", "Raise max_overhead of autolog.",
     ),
-    Check(
-        "unnamed-doubt", "doubt", "A doubt of a report that was written before findings had codes.",
-        "the report", "all", "Analyse the model again.",
-    ),
-    Check(
-        "unnamed-note", "note", "A warning of a report that was written before findings had codes.",
-        "the report", "all", "Analyse the model again.",
-    ),
 )  # fmt: skip
 
 CHECKS: dict[str, Check] = {check.code: check for check in _IN_ORDER}
@@ -373,10 +378,22 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple({found.sentence: found for found in findings}.values())
 
 
-def codes_of(findings: Sequence[Finding]) -> list[str]:
+def first_doubt(findings: Iterable[Finding]) -> Finding | None:
+    """Return the doubt that stops whatever would rest on the figures: answers, cuts, growth and verdicts of the gate.
+
+    It is the one that is stated in their place; None where nothing is stopped.
+    """
+    return next((found for found in findings if found.kind == "doubt"), None)
+
+
+def doubts_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order in which they are stated."""
+    return sorted(findings, key=lambda found: found.kind != "doubt")
+
+
+def codes_of(findings: Iterable[Finding]) -> list[str]:
     """Return the codes of findings, doubts first, each once."""
-    in_order = sorted(findings, key=lambda found: found.kind != "doubt")
-    return list(dict.fromkeys(found.code for found in in_order))
+    return list(dict.fromkeys(found.code for found in doubts_first(findings)))
 
 
 def explain(code: str) -> str:

@@ -1,6 +1,6 @@
 """Realistic synthetic reports for the tests of every surface; no model is trained here.
 
-Every function returns a new :class:`ens_plugin.report.result.EnsembleReport`; :func:`all_reports` names
+Every function returns a new :class:`ens_plugin.EnsembleReport`; :func:`all_reports` names
 them all.  The numbers follow from a beta mixture of the rows' misclassification probabilities, so
 curve, agreement, bias and variance belong together.
 """
@@ -64,13 +64,13 @@ def large_classification_report() -> EnsembleReport:
 
 def with_doubts(report: EnsembleReport, *doubts: str) -> EnsembleReport:
     """Return the report with these doubts alone, of no check of their own."""
-    basis = replace(report.basis, findings=tuple(finding("unnamed-doubt", doubt) for doubt in doubts))
+    basis = replace(report.basis, findings=tuple(finding("of-adapter", doubt) for doubt in doubts))
     return replace(report, basis=basis)
 
 
 def with_notes(report: EnsembleReport, *notes: str) -> EnsembleReport:
     """Return the report with further notes, of no check of their own."""
-    return with_findings(report, [finding("unnamed-note", note) for note in notes])
+    return with_findings(report, [finding("note-of-adapter", note) for note in notes])
 
 
 def small_classification_report() -> EnsembleReport:

@@ -25,7 +25,7 @@ from tests.reports import all_reports, with_doubts, with_notes
 
 ROOT = Path(__file__).parents[1]
 # Of adapters that are not part of this package, and of reports from before there were codes.
-OF_OTHERS = {"of-adapter", "note-of-adapter", "unnamed-doubt", "unnamed-note"}
+OF_OTHERS = {"of-adapter", "note-of-adapter"}
 REPORT = all_reports()["classification"]
 
 
@@ -72,11 +72,11 @@ def test_the_text_of_a_report_ends_each_finding_with_its_code() -> None:
     report = with_notes(with_doubts(REPORT, "The rows are copies.", "The rows are few."), "A column moved.")
     text = " ".join(str(report).split())
     assert "Do not use these figures." in text
-    assert "[unnamed-doubt]" in text
+    assert "[of-adapter]" in text
     details = " ".join(report.details().split())
-    assert "The rows are copies. [unnamed-doubt]" in details
-    assert "The rows are few. [unnamed-doubt]" in details
-    assert "A column moved. [unnamed-note]" in details
+    assert "The rows are copies. [of-adapter]" in details
+    assert "The rows are few. [of-adapter]" in details
+    assert "A column moved. [note-of-adapter]" in details
 
 
 def test_findings_come_back_from_json_with_code_and_numbers() -> None:
@@ -86,32 +86,12 @@ def test_findings_come_back_from_json_with_code_and_numbers() -> None:
     assert again.warnings == (found.sentence,)
 
 
-def test_the_json_keeps_the_sentences_that_programs_read_before_there_were_codes() -> None:
+@pytest.mark.parametrize(("field", "value"), [("code", "hearsay"), ("kind", "note")])
+def test_a_finding_that_no_check_can_have_made_is_refused(field: str, value: str) -> None:
     content = with_doubts(REPORT, "The rows are copies.").to_dict()
-    assert content["basis"]["doubts"] == ["The rows are copies."]
-    assert content["warnings"] == []
-
-
-@pytest.mark.parametrize("has_outputs", [False, True])
-def test_a_report_from_before_there_were_codes_is_read(has_outputs: bool) -> None:
-    content: Any = with_notes(with_doubts(REPORT, "The rows are copies."), "A column moved.").to_dict()
-    del content["basis"]["findings"]
-    if has_outputs:
-        part = {name: value for name, value in content.items() if name != "schema_version"}
-        content["outputs"] = {"first": part, "second": part}
-    report = from_content(content)
-    for part in (report, *report.outputs.values()):
-        assert [(found.code, found.sentence) for found in part.findings] == [
-            ("unnamed-doubt", "The rows are copies."), ("unnamed-note", "A column moved."),
-        ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("field", "value"), [("warnings", "text"), ("warnings", [3])])
-def test_an_old_report_with_other_than_sentences_is_refused(field: str, value: Any) -> None:
-    content: Any = json.loads(REPORT.to_json())
-    del content["basis"]["findings"]
-    with pytest.raises(InputError, match=f"The field '{field}"):
-        from_content({**content, field: value})
+    content["basis"]["findings"][0][field] = value
+    with pytest.raises(InputError, match=rf"'basis\.findings\[0\]\.{field}' of this report holds '{value}'"):
+        from_content(content)
 
 
 def test_numbers_that_no_check_can_have_found_are_refused() -> None:

@@ -32,6 +32,7 @@ from ens_plugin.adapters.members import (
     shortened,
     with_trained_categories,
 )
+from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
@@ -297,8 +298,6 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
     from lightgbm import Booster, LGBMClassifier
     from lightgbm.callback import EarlyStopException
 
-    from ens_plugin.adapters.lightgbm.forest import LightGBMForestAdapter
-
     if model.random_state is not None:
         fix_seed(model)
     codes = np.unique(rows.y, return_inverse=True)[1].ravel() if isinstance(model, LGBMClassifier) else rows.y
@@ -319,7 +318,7 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
     sizes = ["n_estimators", *(name for name in SIZE_ALIASES if name in model.get_params())]
     rows.fit(model.set_params(**dict.fromkeys(sizes, rows.max_size)), callbacks=[stop_at_size])
     # The parameters state the final size, as if the model had been trained at it from the start.
-    return LightGBMForestAdapter(model).truncated(wanted)
+    return find_adapter(model).truncated(wanted)
 
 
 _VALUES = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")

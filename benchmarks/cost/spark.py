@@ -23,7 +23,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.shared.options import read_options
 from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 
 N_FEATURES, N_TREES, MAX_DEPTH = 20, 100, 10
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_000_000)

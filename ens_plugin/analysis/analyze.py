@@ -80,12 +80,12 @@ from ens_plugin.core.tally import LabelTally, ValueTally
 from ens_plugin.core.validation import FloatArray, IntArray, as_array, counted, printable, shown
 from ens_plugin.errors import EnsPluginError, InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding, coded, distinct, finding
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.result import (
     FEWEST_ROWS,
     SQUARED,
     ZERO_ONE,
     BiasVariance,
-    EnsembleReport,
     ErrorCurve,
     EstimateBasis,
     Later,
@@ -199,7 +199,6 @@ def build_report(
         recommendation=recommendation,
         bias_variance=estimates.bias_variance,
         algorithmic_sd=math.nan,
-        algorithmic_sd_is_bound=False,
         created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         versions=_versions(adapter),
         basis=EstimateBasis(

@@ -34,7 +34,7 @@ from ens_plugin.core.tally import RowBlock, member_labels
 from ens_plugin.core.validation import STANDARD_ERRORS, BoolArray, FloatArray, counted, printable
 from ens_plugin.errors import WeakEstimateWarning, warn_user
 from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 
 __all__ = [
     "SEPARATE_CASES",

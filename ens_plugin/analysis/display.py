@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ens_plugin.analysis.analyze import analyze
 from ens_plugin.errors import InputError, ends_at_caller
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

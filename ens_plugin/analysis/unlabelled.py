@@ -52,8 +52,9 @@ from ens_plugin.errors import (
     UnsupportedModelError,
     ends_at_caller,
 )
-from ens_plugin.findings import Finding, coded, finding
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, SizeRecommendation, brief, changed, with_findings
+from ens_plugin.findings import Finding, coded, doubts_first, finding, sentences
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import FEWEST_ROWS, SizeRecommendation, brief, changed, with_findings
 from ens_plugin.report.text import (
     level_text,
     noun_of,
@@ -154,7 +155,7 @@ class Agreement:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Return the reasons not to rely on the figures, as sentences."""
-        return tuple(found.sentence for found in self.findings if found.kind == "doubt")
+        return sentences(self.findings, "doubt")
 
     def to_frame(self) -> pd.DataFrame:
         """Return the agreement by size.
@@ -194,7 +195,7 @@ class Agreement:
             "losses": advice.losses.tolist(),
             "undecided": [_undecided_as_dict(row) for row in self.undecided.itertuples()],
             "doubts": list(self.doubts),
-            "warnings": [found.sentence for found in self.findings if found.kind != "doubt"],
+            "warnings": list(sentences(self.findings, "note")),
         }
         return json.dumps(content, indent=1, allow_nan=False)
 
@@ -283,7 +284,7 @@ def _undecided_as_dict(row: Any) -> dict[str, Any]:
 
 def _summary_lines(found: Agreement) -> list[str]:
     """Return the lines of a printed result; at most 15."""
-    first = sorted(found.findings, key=lambda each: each.kind != "doubt")[:1]
+    first = doubts_first(found.findings)[:1]
     lines = [line for each in first for line in wrapped(f"Warning: {with_code(each, LONGEST_WARNING)}", later="  ")]
     lines += [line for sentence in _sentences(found) for line in wrapped(sentence)]
     return [*lines, "", *_table_lines(found, noun_of(found.model))]

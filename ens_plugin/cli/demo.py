@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.cli.console import only_results_on_stdout, quiet_libraries
 from ens_plugin.report.answers import answer_lines
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.tracking import log_report
 from ens_plugin.tracking.connection import check_server, tracking_errors
 

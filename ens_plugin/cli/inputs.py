@@ -25,7 +25,7 @@ from ens_plugin.analysis.options import CRITERIA, AnalysisOptions
 from ens_plugin.cli.console import only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.tracking.models import is_uri, load_model
 
 if TYPE_CHECKING:

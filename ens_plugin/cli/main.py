@@ -54,7 +54,8 @@ from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import CHECKS, explain
 from ens_plugin.report.answers import markdown_summary
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import FEWEST_ROWS
 from ens_plugin.report.text import level_text, printable, wrapped
 from ens_plugin.tracking.connection import (
     check_server,

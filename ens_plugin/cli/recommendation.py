@@ -16,7 +16,7 @@ from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import answer_lines, markdown_answers
 from ens_plugin.report.budget import NO_LIMITS, Budget, CostLimits
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
@@ -132,11 +132,8 @@ def checks_of(report: EnsembleReport, limits: Limits) -> tuple[Check, ...]:
 
 def _size_check(report: EnsembleReport) -> Check:
     found = report.recommendation
-    if not report.has_enough_rows:
-        sentence = f"{report.too_few_rows_text} to recommend a size; {FEWEST_ROWS} are needed."
-        return Check("recommended_size", False, found.size, found.max_size, sentence)
-    if report.basis.doubts:
-        return Check("recommended_size", False, found.size, found.max_size, report.basis.doubts[0])
+    if report.undecided:
+        return Check("recommended_size", False, found.size, found.max_size, report.undecided)
     noun = member_noun(report)
     reached = (
         f"{counted(found.size, f'{noun} is', f'{noun}s are')} enough"
@@ -148,11 +145,8 @@ def _size_check(report: EnsembleReport) -> Check:
 
 
 def _ratio_check(report: EnsembleReport, limit: float) -> Check:
-    if not report.has_enough_rows:
-        sentence = f"{report.too_few_rows_text} to compare the ensemble with a recommended size."
-        return Check("max_size_ratio", False, None, limit, sentence)
-    if report.basis.doubts:
-        return Check("max_size_ratio", False, None, limit, report.basis.doubts[0])
+    if report.undecided:
+        return Check("max_size_ratio", False, None, limit, report.undecided)
     size, ratio = report.recommended_size, report.size_ratio
     if size is None and ratio > 1.0:
         # The ratio to the largest size considered; more members than that are needed.

@@ -21,7 +21,7 @@ from ens_plugin.adapters.unwrap import is_spark_model
 from ens_plugin.cli.console import only_results_on_stdout, paragraph
 from ens_plugin.cli.inputs import AnalysisRequest, left_out_note, load_requested, rows_for_model
 from ens_plugin.errors import ClusterError, InputError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 
 __all__ = ["SparkEngine", "feature_columns", "spark_options"]
 

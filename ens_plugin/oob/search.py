@@ -17,7 +17,7 @@ from ens_plugin.analysis.checks import warn_of_doubts
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.validation import as_count
 from ens_plugin.errors import BagError, DataMismatchError, InputError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 
 __all__ = ["OneFold", "OobScorer", "make_oob_scorer"]
 

@@ -28,8 +28,9 @@ from ens_plugin.errors import (
 )
 from ens_plugin.registry.policy import BASELINE_SCALARS, Check, Policy, Requirement, apart
 from ens_plugin.report.comparison import report_difference
-from ens_plugin.report.result import LONGEST_REPORT, OWN_LABEL, EnsembleReport
-from ens_plugin.report.text import first_doubt, label_words, printable, with_code
+from ens_plugin.report.ensemble_report import LONGEST_REPORT, EnsembleReport
+from ens_plugin.report.result import OWN_LABEL
+from ens_plugin.report.text import label_words, printable, with_code
 from ens_plugin.tracking.connection import scratch_folder
 from ens_plugin.tracking.digest import Measurement, Rows, measure
 from ens_plugin.tracking.links import ReportLink, StoredModel, is_numbered, stored_models, version_files
@@ -417,7 +418,7 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
 
 def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
     """Raise GateError for a report with doubts, which warn not to rely on its figures."""
-    doubt = first_doubt(report)
+    doubt = report.doubt
     if doubt is None:
         return
     raise GateError(

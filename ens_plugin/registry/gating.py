@@ -49,7 +49,7 @@ from ens_plugin.registry.policy import (
     report_remedies,
     scorer_of,
 )
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import (
     check_server,

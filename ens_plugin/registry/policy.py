@@ -17,7 +17,8 @@ import numpy as np
 from ens_plugin.analysis.options import Metric, ScorerOfLabel
 from ens_plugin.core.validation import as_python, shown
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import ZERO_ONE, EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import ZERO_ONE
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 
 if sys.version_info >= (3, 11):

@@ -21,7 +21,7 @@ from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.budget import NO_LIMITS, CostLimits, check_limits
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import error_text, members_text, printable, size_text, wrapped
 from ens_plugin.sizing.budget import allowed_size
 from ens_plugin.sizing.truncate import (
@@ -548,10 +548,10 @@ def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleRepor
 def _size_to_cut_to(report: EnsembleReport) -> int | None:
     """Return the recommended size; None if that is no cut."""
     found = report.recommendation
-    if report.basis.doubts or not report.has_enough_rows:
+    if report.undecided:
         raise InputError(
-            f"No size was cut to: {report.basis.doubts[0] if report.basis.doubts else report.too_few_rows_text + '.'} "
-            f"Pass {FEWEST_ROWS} rows or more, or choose a size yourself and cut with ens_plugin.truncate."
+            f"No size was cut to: {report.undecided} Pass other rows, or choose a size yourself and cut with "
+            "ens_plugin.truncate."
         )
     if math.isnan(found.loss):
         raise InputError(

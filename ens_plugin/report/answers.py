@@ -18,10 +18,10 @@ from ens_plugin.report.text import (
     criteria_markdown,
     error_lines,
     escaped_markdown,
-    first_doubt,
     gain_texts,
     label_markdown,
     level_text,
+    markdown_table,
     measure_interval_text,
     measure_name,
     measure_text,
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
 
 def three_answers(report: ReportContent) -> list[Answer]:
     """Return the answers on size, quality and trust; one answer where a doubt makes the others worthless."""
-    doubt = first_doubt(report)
+    doubt = report.doubt
     if doubt is not None:
         return [Answer("Trust it?", f"{DOUBTED} {_doubt_text(doubt)}")]
     more = Answer(f"More {member_noun(report)}s?", _more(report))
@@ -65,16 +65,16 @@ def three_answers(report: ReportContent) -> list[Answer]:
 
 def _doubt_text(found: Finding) -> str:
     """Return what a doubt is about and what to do, shortly; its whole sentence is in the details."""
-    check = CHECKS.get(found.code)
-    if check is None or found.code in ("of-adapter", "unnamed-doubt"):
+    if found.code == "of-adapter":
         return with_code(found, LONGEST_DOUBT)
+    check = CHECKS[found.code]
     return f"{check.finds} {check.remedy} [{found.code}]"
 
 
 def headline(report: ReportContent) -> str:
     """Return the first answer with its question; of a report with a doubt, not to use it."""
     first = three_answers(report)[0]
-    return DOUBTED if first_doubt(report) is not None else f"{first.question} {first.text}"
+    return DOUBTED if report.doubt is not None else f"{first.question} {first.text}"
 
 
 def _more(report: ReportContent) -> str:
@@ -211,7 +211,7 @@ def _trust(report: ReportContent) -> str:
 def _conditions(report: ReportContent) -> list[str]:
     is_grouped = report.basis.n_groups not in (None, report.n_rows)
     first = f"each {'group' if is_grouped else 'row'} is another case"
-    found = [CHECKS[each.code].condition for each in report.findings if each.code in CHECKS]
+    found = [CHECKS[each.code].condition for each in report.findings]
     if report.data == "holdout":
         found = [f"no {member_noun(report)} was trained on these rows", *found]
     return list(dict.fromkeys([first, *filter(None, found)]))
@@ -241,7 +241,7 @@ def summarize(report: ReportContent) -> str:
     """Return the answers and one table of at most four sizes, for one screen of a terminal."""
     title = f"{printable(report.model, 60)}, {number_text(report, report.n_members)}"
     head = [title, *answer_lines(report), *wrapped(output_sentence(report))]
-    if first_doubt(report) is not None:
+    if report.doubt is not None:
         return "\n".join(head)
     level = level_text(report.error_curve.interval_level)
     table = table_row("On new rows", printable(measure_name(report), 15), f"{level} interval")
@@ -251,19 +251,16 @@ def summarize(report: ReportContent) -> str:
 
 def markdown_summary(report: ReportContent) -> str:
     """Return the answers, the errors and sizes in Markdown, for the description of a run or a pull request."""
-    if first_doubt(report) is not None:
+    if report.doubt is not None:
         return markdown_answers(report)
     level = level_text(report.error_curve.interval_level)
-    rows = [" | ".join(["", *line, ""]).strip() for line in error_lines(report)]
+    head = ("on new rows", escaped_markdown(measure_name(report), 40), f"{level} interval")
     sentences = [output_sentence(report), *origin_sentences(report)]
     return "\n".join(
         [
             markdown_answers(report),
             "",
-            f"| on new rows | {escaped_markdown(measure_name(report), 40)} | {level} interval |",
-            "|---|---|---|",
-            *rows,
-            "",
+            *markdown_table([head, *error_lines(report)]),
             *criteria_markdown(report),
             *label_markdown(report, MOST_LABELS),
             *output_markdown(report),

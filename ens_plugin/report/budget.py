@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ens_plugin.core.validation import MAX_SIZE, counted, shown
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import DOUBTED
+from ens_plugin.report.plots import plot_budget
 from ens_plugin.report.result import Costs, ReportContent, brief
 from ens_plugin.report.text import (
     aligned,
     bytes_text,
-    first_doubt,
     measure_name,
     measure_text,
     member_noun,
@@ -107,7 +107,7 @@ class Budget:
 
     def __str__(self) -> str:
         """Return the verdict and a table, in 12 lines of at most 80 columns; more where the figures are doubted."""
-        doubt = first_doubt(self.report)
+        doubt = self.report.doubt
         warning = f"{DOUBTED} {with_code(doubt, LONGEST_DOUBT)}" if doubt else ""
         return "\n".join([*wrapped(warning, later="  "), *self.lines()])
 
@@ -259,10 +259,20 @@ class Budget:
         Returns
         -------
         matplotlib Axes
-        """
-        from ens_plugin.report.plots import plot_budget
 
-        return plot_budget(self, ax)
+        Examples
+        --------
+        >>> import ens_plugin
+        >>> from matplotlib.figure import Figure
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+        >>> budget = ens_plugin.analyze(forest, X, y).budget(ens_plugin.measure_costs(forest, X))
+        >>> [axis.get_xlabel() for axis in budget.plot(ax=Figure().subplots()).child_axes]
+        ['Size, pickled (MB)', 'Latency of one row (ms)']
+        """
+        return plot_budget(self.report, self.costs, self.size, self.limits_text, ax)
 
 
 def _take(number: int) -> str:

@@ -16,14 +16,16 @@ from ens_plugin.core.judged_rows import judged_by_both
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.answers import DOUBTED
-from ens_plugin.report.result import EnsembleReport, ErrorCurve
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.html import comparison_card
+from ens_plugin.report.plots import plot_reports
+from ens_plugin.report.result import ErrorCurve
 from ens_plugin.report.text import (
     SHARES,
     aligned,
     comparison_heads,
     comparison_rows,
     criterion_words,
-    first_doubt,
     level_text,
     members_text,
     points_text,
@@ -152,8 +154,6 @@ class Comparison:
         InputError
             If the axes show curves of another metric, positive label or level of intervals.
         """
-        from ens_plugin.report.plots import plot_reports
-
         return plot_reports(self.reports, ax)
 
     def __repr__(self) -> str:
@@ -178,16 +178,14 @@ class Comparison:
         doubted = [
             f"{printable(name, 48)}: {DOUBTED} {with_code(found)}"
             for name, report in self.reports.items()
-            if (found := first_doubt(report)) is not None
+            if (found := report.doubt) is not None
         ]
         purposes = {criterion_words(report.recommendation) for report in self.reports.values()}
         needed = [f"The sizes needed are those for {purposes.pop()}."] if len(purposes) == 1 else []
         return [*differing, *needed, *doubted]
 
     def _repr_html_(self) -> str:
-        from ens_plugin.report.html import comparison_card
-
-        return comparison_card(self)
+        return comparison_card(self.reports, self.sentences, str(self))
 
 
 @ends_at_caller

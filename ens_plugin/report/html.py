@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ens_plugin.core.validation import printable
 from ens_plugin.errors import InputError
@@ -22,9 +22,6 @@ from ens_plugin.report.result import ZERO_ONE, ReportContent
 from ens_plugin.report.size_curves import measure_curve, report_curve, whole_curve
 from ens_plugin.report.svg import pictures
 
-if TYPE_CHECKING:
-    from ens_plugin.report.comparison import Comparison
-
 _LONGEST_TEXT = 1000
 _MOST_LABELS = 20
 
@@ -33,7 +30,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     """Return the numbers and texts of a report, formatted, by their names in the templates."""
     parts, is_share = report.bias_variance, report.error_curve.metric == ZERO_ONE
     has_matrix = 0 < len(report.label_errors) <= _MOST_LABELS
-    is_doubted = text.first_doubt(report) is not None
+    is_doubted = report.doubt is not None
     return {
         "model": _shown(report.model, 80),
         "members": text.number_text(report, report.n_members),
@@ -125,21 +122,21 @@ def report_card(report: ReportContent) -> str:
     return render("card.html.j2", **report_values(report), plain=answers.summarize(report))
 
 
-def comparison_card(comparison: Comparison) -> str:
+def comparison_card(reports: Mapping[str, ReportContent], sentences: Sequence[str], plain: str) -> str:
     """Return reports side by side as a card: how they differ, their curves in one chart, and a table."""
     return render(
         "comparison.html.j2",
-        heads=text.comparison_heads(comparison.reports),
-        rows=text.comparison_rows(comparison.reports),
-        sentences=[printable(sentence, _LONGEST_TEXT) for sentence in comparison.sentences],
-        plain=str(comparison),
-        curve_pictures=pictures([measure_curve(name, report) for name, report in comparison.reports.items()]),
+        heads=text.comparison_heads(reports),
+        rows=text.comparison_rows(reports),
+        sentences=[printable(sentence, _LONGEST_TEXT) for sentence in sentences],
+        plain=plain,
+        curve_pictures=pictures([measure_curve(name, report) for name, report in reports.items()]),
     )
 
 
 def render_page(report: ReportContent) -> str:
     """Return a report as the text of a self-contained HTML page."""
-    whole = "" if text.first_doubt(report) is not None else pictures([whole_curve(report)])
+    whole = "" if report.doubt is not None else pictures([whole_curve(report)])
     return render("report.html.j2", **report_values(report), whole_pictures=whole)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ens_plugin.core.validation import FloatArray, counted, printable
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import BiasVariance, ErrorCurve, LinearCost, ReportContent, SizeRecommendation
+from ens_plugin.report.result import BiasVariance, Costs, ErrorCurve, LinearCost, ReportContent, SizeRecommendation
 from ens_plugin.report.size_curves import (
     BLUE,
     GREEN,
@@ -30,14 +30,16 @@ from ens_plugin.report.size_curves import (
     PALETTE,
     Limits,
     SizeCurve,
+    band_opacity,
     criterion_curve,
     curve_of_error,
     group_digits,
     measure_curve,
-    shown_sizes,
+    size_limits,
+    size_title,
     value_limits,
 )
-from ens_plugin.report.text import SHARES, axis_name, common_noun, error_text, member_noun
+from ens_plugin.report.text import SHARES, axis_name, error_text, member_noun
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle
     from matplotlib.text import Annotation
     from matplotlib.transforms import Transform
-
-    from ens_plugin.report.budget import Budget
 
 DARKEST_PAPER = 0.4  # luminance from which on a background is light
 
@@ -172,26 +172,26 @@ def label_in_percent(axis: Axis) -> None:
 
 def limit_sizes(ax: Axes, curves: Sequence[SizeCurve], earlier: Limits | None) -> Limits:
     """Set up the logarithmic size axis for the sizes of all curves and earlier limits; return its limits."""
-    ends = [shown_sizes(curve) for curve in curves]
+    first, last = size_limits(curves)
     if earlier is not None:
         # A linear axis may begin at or below 0, which a logarithmic one cannot show.
-        ends.append((earlier[0] if earlier[0] > 0 else math.inf, earlier[1]))
-    first, last = min(first for first, _ in ends), max(last for _, last in ends)
+        first, last = min(first, earlier[0]) if earlier[0] > 0 else first, max(last, earlier[1])
     ax.set_xscale("log")
     ax.set_xlim(first, last)
-    _label_sizes(ax, common_noun(curve.noun for curve in curves))
+    _label_sizes(ax.xaxis, _labelled_steps(ax))
+    ax.set_xlabel(size_title(curves))
     ax.spines[["top", "right"]].set_visible(False)
     return first, last
 
 
-def _label_sizes(ax: Axes, noun: str) -> None:
+def _label_sizes(axis: Axis, steps: tuple[float, ...]) -> None:
+    """Label a logarithmic axis at these multiples of powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    ax.xaxis.set_major_locator(LogLocator(10.0, subs=_labelled_steps(ax), numticks=12))
-    ax.xaxis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel(f"Ensemble size ({noun}s)")
+    axis.set_major_locator(LogLocator(10.0, subs=steps, numticks=12))
+    axis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _labelled_steps(ax: Axes) -> tuple[float, ...]:
@@ -203,14 +203,12 @@ def _labelled_steps(ax: Axes) -> tuple[float, ...]:
 
 
 def scale_values(ax: Axes, curves: Sequence[SizeCurve], values: FloatArray, earlier: Limits | None) -> None:
-    """Set scale and limits of the other axis so that it covers the values and earlier limits."""
-    if curves[0].is_log:
-        ax.set_yscale("log")
-    is_log = ax.get_yscale() == "log"
-    low, high = value_limits(curves, values, is_log)
-    if earlier is not None:
-        bottom, top = sorted(earlier)
-        low, high = min(low, bottom) if bottom > 0.0 or not is_log else low, max(high, top)
+    """Set the limits of the other axis so that it covers the values and earlier limits."""
+    low, high = value_limits(curves, values)
+    bottom, top = (low, high) if earlier is None else sorted(earlier)
+    low, high = min(low, bottom), max(high, top)
+    if ax.get_yscale() == "log" and low <= 0.0:
+        low = float(values[values > 0.0].min(initial=high))
     ax.set_ylim(low, high)
 
 
@@ -233,7 +231,6 @@ def write(
 
 
 DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
-FEW_BANDS = 3
 LONGEST_LINE = 36  # of the name of an axis, in characters
 
 # What is drawn for which curve.  The artists themselves know their axes, so that what a user clears is forgotten.
@@ -316,8 +313,8 @@ def _draw_line(ax: Axes, line: Line2D, curve: SizeCurve, shown: tuple[float, flo
     line.set_data(sizes, values)
     if lower.size:
         name = "interval" if n_curves == 1 else "_"
-        alpha = 0.18 if n_curves <= FEW_BANDS else 0.08
-        _add(ax.fill_between(sizes, lower, upper, color=line.get_color(), alpha=alpha, linewidth=0, label=name))
+        style: dict[str, Any] = {"color": line.get_color(), "alpha": band_opacity(n_curves), "linewidth": 0}
+        _add(ax.fill_between(sizes, lower, upper, label=name, **style))
     return [lower, upper, values, np.array([curve.level, *(curve.tolerance or ())])]
 
 
@@ -706,12 +703,17 @@ COST_STEP = 42.0
 FARTHEST = 10
 
 
-def plot_budget(budget: Budget, ax: Axes | None = None) -> Axes:
-    """Draw the error curve of a budget above axes of members, megabytes and milliseconds, with what the limits allow.
+def plot_budget(report: ReportContent, costs: Costs, allowed: int | None, limits: str, ax: Axes | None = None) -> Axes:
+    """Draw the error curve of a report above axes of members, megabytes and milliseconds, with what limits allow.
 
     Parameters
     ----------
-    budget : Budget
+    report : EnsembleReport
+    costs : Costs
+    allowed : int or None
+        The most members within the limits; None without limits.
+    limits : str
+        In words, as "50 MB and 2 ms".
     ax : matplotlib Axes, optional
         Axes to draw on, without other curves; those of a new figure if None.  Figures with
         ``layout="constrained"`` leave room for the axes below.
@@ -719,37 +721,22 @@ def plot_budget(budget: Budget, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib Axes
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from matplotlib.figure import Figure
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.report.plots import plot_budget
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-    >>> budget = ens_plugin.analyze(forest, X, y).budget(ens_plugin.measure_costs(forest, X))
-    >>> [axis.get_xlabel() for axis in plot_budget(budget, ax=Figure().subplots()).child_axes]
-    ['Size, pickled (MB)', 'Latency of one row (ms)']
     """
     ax = axes_or_new(ax)
-    curve, allowed = measure_curve(budget.report.model, budget.report), budget.size
+    curve = measure_curve(report.model, report)
     is_near = allowed is not None and 0 < allowed <= FARTHEST * max(curve.covered)
     if allowed and is_near:
         curve = replace(curve, covered=(*curve.covered, allowed))
     add_curves(ax, [curve])
-    _add_cost_axis(ax, 1, budget.costs.bytes, 1e-6, "Size, pickled (MB)")
-    _add_cost_axis(ax, 2, budget.costs.latency, 1e3, "Latency of one row (ms)")
+    _add_cost_axis(ax, 1, costs.bytes, 1e-6, "Size, pickled (MB)")
+    _add_cost_axis(ax, 2, costs.latency, 1e3, "Latency of one row (ms)")
     if allowed and is_near:
-        _draw_allowed(ax, curve, allowed, budget.limits_text)
+        _draw_allowed(ax, curve, allowed, limits)
     return ax
 
 
 def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: str) -> None:
     """Draw an axis of a cost below that of the sizes; none where the cost is the same at every size."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     if not cost.per_member:
         return
 
@@ -762,10 +749,7 @@ def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: s
 
     axis = ax.secondary_xaxis("bottom", functions=(cost_of, size_of))
     axis.spines["bottom"].set_position(("outward", place * COST_STEP))
-    axis.xaxis.set_major_locator(LogLocator(10.0, subs=(1.0, 2.0, 5.0), numticks=12))
-    axis.xaxis.set_minor_locator(LogLocator(10.0, subs=tuple(range(2, 10)), numticks=12))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: group_digits(value)))
-    axis.xaxis.set_minor_formatter(NullFormatter())
+    _label_sizes(axis.xaxis, (1.0, 2.0, 5.0))
     axis.set_xlabel(label)
 
 

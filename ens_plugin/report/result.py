@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.core.validation import (
     MAX_SIZE,
-    ROUNDING,
     FloatArray,
     IntArray,
     counted,
@@ -27,13 +23,11 @@ from ens_plugin.core.validation import (
     printable,
 )
 from ens_plugin.errors import InputError
-from ens_plugin.findings import Finding, sentences
+from ens_plugin.findings import Finding, first_doubt, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
-    from ens_plugin.report.budget import Budget
 
 LONGEST_TEXT = 40
 
@@ -430,12 +424,6 @@ class ErrorCurve:
 
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
 
-    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
-        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
-        from ens_plugin.report.plots import plot_error_curve
-
-        return plot_error_curve(self, label=label, ax=ax)
-
 
 # Times the recommended size, from which on a smaller ensemble is worth the work of cutting.
 WORTH_CUTTING = 2.0
@@ -718,7 +706,6 @@ class ReportContent:
     recommendation: SizeRecommendation
     bias_variance: BiasVariance
     algorithmic_sd: float
-    algorithmic_sd_is_bound: bool
     created: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     basis: EstimateBasis = field(default_factory=EstimateBasis)
@@ -766,7 +753,19 @@ class ReportContent:
     @property
     def is_actionable(self) -> bool:
         """Return whether the report supports a decision on size: 30 rows or more and no doubts."""
-        return self.has_enough_rows and not self.basis.doubts
+        return not self.undecided
+
+    @property
+    def undecided(self) -> str:
+        """Return why no decision on size may rest on the report: too few rows, or its first doubt; empty if one may."""
+        if not self.has_enough_rows:
+            return f"{self.too_few_rows_text} to decide on a size; {FEWEST_ROWS} are needed."
+        return "" if self.doubt is None else self.doubt.sentence
+
+    @property
+    def doubt(self) -> Finding | None:
+        """Return the doubt that the headline states in place of any figure; None where there is none."""
+        return first_doubt(self.findings)
 
     @property
     def is_enough(self) -> bool:
@@ -960,524 +959,3 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
 
 ZERO_ONE = "0-1 error"
 SQUARED = "mean squared error"
-
-
-def check_report(report: ReportContent) -> None:
-    """Raise InputError for a report whose numbers no analysis can have found.
-
-    NaN marks an estimate that is not available, and passes every comparison.
-
-    Raises
-    ------
-    InputError
-        The message names the field and its value.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-    >>> check_report(replace(report, n_rows=0))
-    Traceback (most recent call last):
-        ...
-    ens_plugin.errors.InputError: The field 'n_rows' of this report holds 0 and should hold at least 1; ...
-    """
-    _at_least(report.n_members, 1, "n_members")
-    _at_least(report.n_rows, 1, "n_rows")
-    _at_least(report.rows_without_oob, 0, "rows_without_oob")
-    _within(report.mean_oob_members, 0.0, math.inf, "mean_oob_members")
-    if (report.bags == "holdout") != (report.data == "holdout"):
-        _refuse("bags", report.bags, f"a value that fits data {report.data!r}")
-    _finite(report.algorithmic_sd, "algorithmic_sd")
-    _at_least(report.algorithmic_sd, 0, "algorithmic_sd")
-    _check_curve(report.error_curve)
-    _check_recommendation(report.recommendation, "recommendation")
-    for index, found in enumerate(report.criteria):
-        _check_recommendation(found, f"criteria[{index}]")
-    _check_bias_variance(report.bias_variance)
-    _check_basis(report.basis)
-    _check_label_errors(report.label_errors)
-    if report.costs is not None:
-        _check_costs(report.costs, report.n_members)
-    for part in report.outputs.values():
-        if part.outputs:
-            _refuse("outputs", part.outputs, "reports of one output each")
-        check_report(part)
-
-
-def _check_curve(curve: ErrorCurve) -> None:
-    name = "error_curve"
-    _check_sizes(curve.sizes, f"{name}.sizes")
-    _in_order(curve.lower, curve.error, f"{name}.lower", f"{name}.error")
-    _in_order(curve.error, curve.upper, f"{name}.error", f"{name}.upper")
-    _in_order(curve.lower, curve.upper, f"{name}.lower", f"{name}.upper")
-    low, high = curve.asymptote_interval
-    interval = f"{name}.asymptote_interval"
-    _in_order(low, high, f"{interval}[0]", f"{interval}[1]")
-    _in_order(low, curve.asymptote, f"{interval}[0]", f"{name}.asymptote")
-    _in_order(curve.asymptote, high, f"{name}.asymptote", f"{interval}[1]")
-    if not 0.0 < curve.interval_level < 1.0:
-        _refuse(f"{name}.interval_level", curve.interval_level, "a number between 0 and 1")
-    _at_least(math.nan if curve.check is None else curve.check, 0, f"{name}.check")
-    if not curve.ties_to >= 0:
-        _refuse(f"{name}.ties_to", curve.ties_to, "a size")
-    if curve.even_shift is not None:
-        _finite(curve.even_shift, f"{name}.even_shift")
-    _check_errors(curve)
-
-
-def _check_errors(curve: ErrorCurve) -> None:
-    basis = curve.metric_basis
-    own = (-math.inf, math.inf) if basis is None else (basis.lowest, basis.highest)
-    smallest, largest = {ZERO_ONE: (0.0, 1.0), SQUARED: (0.0, math.inf)}.get(curve.metric, own)
-    if basis is not None:
-        _at_least(basis.n_rows, 1, "error_curve.metric_basis.n_rows")
-        _in_order(basis.lowest, basis.highest, "error_curve.metric_basis.lowest", "error_curve.metric_basis.highest")
-    fields: dict[str, Any] = {
-        "error": curve.error, "lower": curve.lower, "upper": curve.upper, "asymptote": curve.asymptote,
-        "asymptote_interval": curve.asymptote_interval,
-    }  # fmt: skip
-    for key, values in fields.items():
-        _within(values, smallest, largest, f"error_curve.{key}")
-    if curve.metric in (ZERO_ONE, SQUARED):
-        # A user's own metric, a log loss for example, may be infinite.
-        for key in ("error", "asymptote", "asymptote_raw"):
-            _finite(getattr(curve, key), f"error_curve.{key}")
-
-
-def _check_recommendation(found: SizeRecommendation, name: str) -> None:
-    _at_least(found.max_size, 1, f"{name}.max_size")
-    if found.size is not None:
-        _within(found.size, 1, found.max_size, f"{name}.size")
-    low, high = found.interval
-    _at_least(low, 1, f"{name}.interval[0]")
-    if high is not None:
-        _in_order(low, high, f"{name}.interval[0]", f"{name}.interval[1]")
-    _check_sizes(found.sizes, f"{name}.sizes")
-    if (found.criterion == "metric") != (found.of_metric is not None):
-        _refuse(f"{name}.of_metric", found.of_metric, f"a value that fits criterion {found.criterion!r}")
-    _within(found.tolerance, 0.0, math.inf, f"{name}.tolerance")
-    if found.agreement is not None:
-        _within(found.agreement, 0.0, 1.0, f"{name}.agreement")
-    if found.criterion == "agreement":
-        _within(found.losses, 0.0, 1.0, f"{name}.losses")
-
-
-def _check_bias_variance(found: BiasVariance) -> None:
-    largest = {ZERO_ONE: 1.0, "0-1 loss": 1.0, "squared loss": math.inf}.get(found.loss)
-    for key in ("member_error", "member_variance", "ensemble_error", "asymptotic_error", "bias"):
-        value = getattr(found, key)
-        _finite(value, f"bias_variance.{key}")
-        if largest is not None:
-            _within(value, 0.0, largest, f"bias_variance.{key}")
-
-
-def _check_basis(basis: EstimateBasis) -> None:
-    _within(basis.usable_weight, 0.0, 1.0, "basis.usable_weight")
-    _at_least(basis.n_effective, 0, "basis.n_effective")
-    _at_least(basis.n_repeated, 0, "basis.n_repeated")
-    for key in ("n_distinct", "n_groups", "n_unlabelled"):
-        count = getattr(basis, key)
-        if count is not None:
-            _at_least(count, 1, f"basis.{key}")
-    for index, label in enumerate(basis.labels):
-        name = f"basis.labels[{index}]"
-        _at_least(label.n_usable, 0, f"{name}.n_usable")
-        _in_order(label.n_usable, label.n_rows, f"{name}.n_usable", f"{name}.n_rows")
-        _at_least(label.mean_members, 0, f"{name}.mean_members")
-        _at_least(label.weight_factor, 0, f"{name}.weight_factor")
-    for index, found in enumerate(basis.findings):
-        _finite(list(found.numbers.values()), f"basis.findings[{index}].numbers")
-
-
-def _check_label_errors(found: tuple[LabelErrors, ...]) -> None:
-    for index, errors in enumerate(found):
-        name = f"label_errors[{index}]"
-        for key in ("error", "interval", "recommended_error", "asymptote"):
-            _within(getattr(errors, key), 0.0, 1.0, f"{name}.{key}")
-        _in_order(*errors.interval, f"{name}.interval[0]", f"{name}.interval[1]")
-        if len(errors.predicted) != len(found):
-            _refuse(f"{name}.predicted", list(errors.predicted), f"{counted(len(found), 'number')}, one for each label")
-        _within(errors.predicted, 0, math.inf, f"{name}.predicted")
-
-
-def _check_costs(costs: Costs, n_members: int) -> None:
-    if costs.n_members != n_members:
-        _refuse("costs.n_members", costs.n_members, f"{n_members}, the members of the report")
-    _at_least(costs.batch_rows, 1, "costs.batch_rows")
-    for name in ("bytes", "latency", "row_seconds", "explain_seconds"):
-        cost = getattr(costs, name)
-        for part in () if cost is None else fields(cost):
-            _finite(getattr(cost, part.name), f"costs.{name}.{part.name}")
-            _within(getattr(cost, part.name), 0.0, math.inf, f"costs.{name}.{part.name}")
-
-
-def _check_sizes(sizes: NDArray[np.int64], name: str) -> None:
-    if sizes.size == 0:
-        _refuse(name, [], "at least one size")
-    _at_least(int(sizes.min()), 1, name)
-    if np.any(np.diff(sizes) <= 0):
-        _refuse(name, int(sizes[int(np.argmax(np.diff(sizes) <= 0))]), "sizes in strictly ascending order")
-
-
-def _at_least(value: float, smallest: int, name: str) -> None:
-    if value < smallest:
-        _refuse(name, value, f"at least {smallest}")
-
-
-def _within(value: Any, smallest: float, largest: float, name: str) -> None:
-    values = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    slack = ROUNDING * (abs(largest) if math.isfinite(largest) else 1.0)
-    outside = (values < smallest - slack) | (values > largest + slack)
-    if outside.any():
-        _refuse(name, float(values[outside][0]), _between(smallest, largest))
-
-
-def _between(smallest: float, largest: float) -> str:
-    return f"at least {smallest:g}" if largest == math.inf else f"a number from {smallest:g} to {largest:g}"
-
-
-def _in_order(first: Any, second: Any, name: str, other: str) -> None:
-    low, high = (np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in (first, second))
-    with np.errstate(over="ignore", invalid="ignore"):
-        wrong = (low > high) & ~np.isclose(low, high, rtol=ROUNDING, atol=0.0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        _refuse(name, float(low[at]), f"at most {float(high[at])!r}, which is in {other!r}")
-
-
-def _finite(value: Any, name: str) -> None:
-    if np.isinf(value).any():
-        _refuse(name, "infinity", "a finite number")
-
-
-def _refuse(name: str, value: object, wanted: str) -> NoReturn:
-    shown = repr(value)
-    raise InputError(
-        f"The field {name!r} of this report holds {shown if len(shown) <= 60 else shown[:57] + '...'} and should hold "
-        f"{wanted}; no analysis finds that, so the report was changed or damaged. Analyse the model again."
-    )
-
-
-# In characters; a report with 100 000 sizes has 17 million.
-LONGEST_REPORT = 20_000_000
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EnsembleReport(ReportContent):
-    """Everything that :func:`ens_plugin.analyze` estimated about one trained ensemble.
-
-    Attributes
-    ----------
-    task : {"classification", "regression"}
-    model : str
-        Class name of the analysed ensemble, wrappers removed.
-    n_members : int
-        Members in the trained ensemble: its current size.
-    n_rows : int
-        Rows that entered the estimates.
-    rows_without_oob : int
-        Rows left out because they were out of bag for too few members.
-    mean_oob_members : float
-        Mean number of out-of-bag members of a row (all members for held-out data).
-    aggregation : {"vote", "mean_proba", "mean_score", "mean", "quantile"}
-        Rule by which the model's own ``predict`` combines its members.
-    bags : {"recorded", "proved", "given", "holdout"}
-        Origin of the bags, the rows that each member was trained on.
-    data : {"oob", "holdout"}
-    error_curve : ErrorCurve
-    recommendation : SizeRecommendation
-    bias_variance : BiasVariance
-    algorithmic_sd : float
-        Standard deviation, over seeds, of the error or the metric of `error_curve` at the current size: on these rows
-        if they are held out, else on infinitely many fresh rows.  NaN where it is not known: of a metric with fewer
-        than 4 members, for example.
-    algorithmic_sd_is_bound : bool
-        True in reports of earlier versions on out-of-bag rows, where `algorithmic_sd` was an upper bound.
-    warnings : tuple of str
-        Limits of the estimates, each a sentence, to read before relying on the numbers.
-    created : str
-        UTC time of the analysis, ISO 8601.
-    versions : dict of str to str
-        Versions of ens_plugin and of the libraries that computed the report.
-    basis : EstimateBasis
-        Rows and groups that the figures are computed from, and the reasons not to rely on the figures.
-    criteria : tuple of SizeRecommendation
-        The size by every criterion that this model has; `recommendation` is one of them.  Empty in reports of earlier
-        versions.
-    label_errors : tuple of LabelErrors
-        The error and the confusion matrix by label; empty for regression and in reports of earlier versions.
-    outputs : dict of str to EnsembleReport
-        Of a model of several outputs, the report of each, by the name of its column of y, or else by its position;
-        every other attribute is then of the mean over outputs.  Empty for models of one output.
-    proof : ModelProof or None
-        What the analysed model and its members predict for a few rows, by which a stored copy of it is recognised.
-        None where there is no model to predict with, as of a CustomEnsemble.
-    costs : Costs or None
-        Measured bytes and times, where :meth:`with_costs` put them.
-
-    Notes
-    -----
-    Serialise with :meth:`to_json`, read back with :meth:`from_json`; the round trip is exact.
-
-    `algorithmic_sd`, `criteria`, `label_errors` and `judged_rows` are computed when they are first read, printed,
-    written or pickled, to the same values.  Until then the report keeps what the members predicted.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> import ens_plugin
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-    >>> report = ens_plugin.analyze(forest, X, y)
-    >>> report.n_members, report.n_rows, report.aggregation
-    (50, 150, 'mean_proba')
-    >>> ens_plugin.EnsembleReport.from_json(report.to_json()).to_json() == report.to_json()
-    True
-    """
-
-    outputs: Mapping[str, EnsembleReport] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        found, key = self.metrics(), self.measure_key
-        shown = [f"{name}={found[name]:.4g}" for name in (key, f"asymptotic_{key}") if name in found]
-        return (
-            f"EnsembleReport({printable(self.model, 60)}, {', '.join([f'n_members={self.n_members}', *shown])}, "
-            f"recommended_size={self.recommended_size})"
-        )
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from ens_plugin.report.html import report_card
-
-        return report_card(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the whole report as plain Python objects that ``json`` can write (NaN as None)."""
-        from ens_plugin.report.serialization import report_to_dict
-
-        return report_to_dict(self)
-
-    def to_json(self) -> str:
-        """Return the whole report as JSON text; floats keep every bit."""
-        from ens_plugin.report.serialization import indented_json
-
-        return indented_json(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str) -> EnsembleReport:
-        """Return the report that :meth:`to_json` wrote as `text`.
-
-        Raises
-        ------
-        InputError
-            If the text is longer than any report, not JSON, not a report of a supported schema version, or holds
-            numbers that no analysis finds.
-        """
-        if isinstance(text, (str, bytes, bytearray)) and len(text) > LONGEST_REPORT:
-            raise InputError(
-                f"This text has {counted(len(text), 'character')}, and a report has at most {LONGEST_REPORT}; "
-                "analyse the model again, with fewer `sizes`."
-            )
-        try:
-            content = json.loads(text)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise InputError(
-                f"This is not JSON ({str(error)[:200]}); pass the text of a report.json written by to_json()."
-            ) from error
-        from ens_plugin.report.serialization import report_from_dict
-
-        return report_from_dict(cls, content)
-
-    @overload
-    def to_html(self, path: None = None) -> str: ...
-
-    @overload
-    def to_html(self, path: str | Path) -> Path: ...
-
-    def to_html(self, path: str | Path | None = None) -> str | Path:
-        """Return the report as one self-contained HTML page, or write the page to a file.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-            File to write; an existing one is replaced.
-
-        Returns
-        -------
-        str or Path
-            The text of the page without a `path`, else the path of the file.
-
-        Raises
-        ------
-        InputError
-            If the directory of `path` does not exist, `path` is a directory, or the file cannot be written.
-
-        Examples
-        --------
-        >>> import ens_plugin
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-        >>> report.to_html()[:15]
-        '<!DOCTYPE html>'
-        """
-        from ens_plugin.report.html import render_page, write_page
-
-        return render_page(self) if path is None else write_page(self, path)
-
-    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
-        """Draw the error curve with its interval, the marked sizes, and the infinite ensemble's error.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; those of a new figure if None.  Several reports on the same axes have the colours of its
-            property cycle and one legend; :func:`ens_plugin.compare` tabulates them as well.
-        label : object, optional
-            Name of the ensemble in a legend, as text; the name of its model if None or empty.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Raises
-        ------
-        InputError
-            If the axes show curves of another metric or level of intervals.
-
-        Examples
-        --------
-        >>> import ens_plugin
-        >>> from matplotlib.figure import Figure
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-        >>> report.plot(ax=Figure().subplots()).get_xlabel()
-        'Ensemble size (trees)'
-        """
-        from ens_plugin.report.plots import label_text, plot_reports
-
-        return plot_reports({label_text(label) or self.model: self}, ax)
-
-    def with_costs(self, costs: Costs) -> EnsembleReport:
-        """Return the report with measured costs, which are then saved, logged and judged by the gate with it.
-
-        Parameters
-        ----------
-        costs : Costs
-            Of the analysed model, from :func:`ens_plugin.measure_costs`.
-
-        Returns
-        -------
-        EnsembleReport
-
-        Raises
-        ------
-        InputError
-            If `costs` are none, or of an ensemble of another size.
-
-        Examples
-        --------
-        >>> import ens_plugin
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-        >>> report = ens_plugin.analyze(forest, X, y).with_costs(ens_plugin.measure_costs(forest, X))
-        >>> ens_plugin.EnsembleReport.from_json(report.to_json()).costs == report.costs
-        True
-        """
-        from ens_plugin.report.budget import check_costs
-
-        return replace(self, costs=check_costs(costs, self))
-
-    def budget(
-        self, costs: Costs | None = None, *, max_bytes: float | None = None, max_latency: float | None = None
-    ) -> Budget:
-        """Return what quality bytes and milliseconds buy, and the most members that fit limits on them.
-
-        Parameters
-        ----------
-        costs : Costs, optional
-            Of the analysed model, from :func:`ens_plugin.measure_costs`; those that the report keeps if None.
-        max_bytes : float, optional
-            Most bytes of the pickled model.
-        max_latency : float, optional
-            Most seconds of a request of one row.
-
-        Returns
-        -------
-        Budget
-            Printed, a verdict and a table; ``plot()`` draws the chart.
-
-        Raises
-        ------
-        InputError
-            If there are no costs, they are of an ensemble of another size, or a limit is not a positive finite number.
-
-        Examples
-        --------
-        >>> import ens_plugin
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-        >>> report = ens_plugin.analyze(forest, X, y)
-        >>> report.budget(ens_plugin.measure_costs(forest, X), max_bytes=20_000).size < 50
-        True
-        """
-        from ens_plugin.report.budget import Budget, check_costs, check_limits
-
-        check_limits(max_bytes, max_latency)
-        return Budget(self, check_costs(costs or self.costs, self), max_bytes, max_latency)
-
-    def confusion_matrix(self) -> pd.DataFrame:
-        """Return the number of rows by true label (index) and by label that their members predict (columns).
-
-        An out-of-bag row is predicted by its out-of-bag members alone, about 37 % of the ensemble after a bootstrap.
-
-        Returns
-        -------
-        DataFrame of int, shape (n_labels, n_labels)
-            Empty for regression and in reports of earlier versions.
-
-        Examples
-        --------
-        >>> import ens_plugin
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> forest = RandomForestClassifier(100, random_state=0).fit(X, y)
-        >>> int(ens_plugin.analyze(forest, X, y).confusion_matrix().to_numpy().sum())
-        150
-        """
-        import pandas as pd
-
-        labels = [found.label for found in self.label_errors]
-        counts = [found.predicted for found in self.label_errors]
-        return pd.DataFrame(counts, pd.Index(labels, name="true"), pd.Index(labels, name="predicted"), dtype="int64")
-
-    def summary(self) -> str:
-        """Return a plain-text summary for one screen: at most 24 lines of at most 80 columns."""
-        from ens_plugin.report.answers import summarize
-
-        return summarize(self)
-
-    def details(self) -> str:
-        """Return what the summary leaves out, at most 80 columns wide.
-
-        That is all warnings in full, the reason of the size, the spread over seeds, bias and variance, the errors by
-        label with the confusion matrix, and how the figures are known.
-        """
-        from ens_plugin.report.text import detail
-
-        return detail(self)

@@ -88,8 +88,6 @@ class SizeCurve:
         ``band_text(size)`` are both in words.
     is_share : bool, default=False
         Whether values are labelled in percent.
-    is_log : bool, default=False
-        Whether the axis of the values is logarithmic.
     ceiling : float, default=inf
         Largest value that exists.
     focus : tuple of two floats, optional
@@ -118,7 +116,6 @@ class SizeCurve:
     interval_at: Callable[[float], tuple[float, float]] | None = None
     band_text: Callable[[float], str] | None = None
     is_share: bool = False
-    is_log: bool = False
     ceiling: float = math.inf
     focus: tuple[float, float] | None = None
     is_whole: bool = False
@@ -170,7 +167,27 @@ class SizeCurve:
         return odd[known], values[known], np.asarray(band, dtype=np.float64).reshape(-1, 2).T
 
 
-def shown_sizes(curve: SizeCurve) -> tuple[float, float]:
+Limits = tuple[float, float]
+FEW_BANDS = 3
+
+
+def band_opacity(n_curves: int) -> float:
+    """Return the opacity of the bands of so many curves, which lie on each other."""
+    return 0.18 if n_curves <= FEW_BANDS else 0.08
+
+
+def size_title(curves: Sequence[SizeCurve]) -> str:
+    """Return the title of the size axis of curves."""
+    return f"Ensemble size ({common_noun(curve.noun for curve in curves)}s)"
+
+
+def size_limits(curves: Sequence[SizeCurve]) -> Limits:
+    """Return the ends of a size axis for all curves."""
+    ends = [_shown_sizes(curve) for curve in curves]
+    return min(first for first, _ in ends), max(last for _, last in ends)
+
+
+def _shown_sizes(curve: SizeCurve) -> Limits:
     """Return the first and the last size of an axis that covers the sizes to mark."""
     marked = list(curve.covered)
     if any(size < 1 for size in marked):
@@ -183,36 +200,18 @@ def shown_sizes(curve: SizeCurve) -> tuple[float, float]:
     return first, max(last, 20.0 * first)
 
 
-SMALLEST_LOGGED = 1e-12  # relative excess error; rounding errors would fill most of a logarithmic axis
-Limits = tuple[float, float]
-
-
-def value_limits(curves: Sequence[SizeCurve], values: FloatArray, is_log: bool) -> Limits:
-    """Return the ends of an axis of values that covers them, as far as they matter."""
-    return _log_limits(values) if is_log else _focused(_linear_limits(values, curves[0].ceiling), curves)
-
-
-def _linear_limits(values: FloatArray, ceiling: float) -> Limits:
+def value_limits(curves: Sequence[SizeCurve], values: FloatArray) -> Limits:
+    """Return the ends of an axis of values that covers those that matter, and leaves those beyond out."""
     drawable = values[np.abs(values) <= LARGEST_DRAWN]
     low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.0, 0.0)
     room = 0.06 * (high - low or abs(high) or 0.01)
-    return max(low - room, 0.0) if low >= 0.0 else low - room, min(high + room, ceiling)
-
-
-def _focused(limits: Limits, curves: Sequence[SizeCurve]) -> Limits:
-    """Return limits of an axis that cover the values that matter, and leave those beyond out."""
+    limits = max(low - room, 0.0) if low >= 0.0 else low - room, min(high + room, curves[0].ceiling)
     found = [curve.focus for curve in curves if curve.focus is not None]
     if len(found) < len(curves):
         return limits
     low, high = min(low for low, _ in found), max(high for _, high in found)
     room = 0.06 * (high - low)
     return max(limits[0], low - room), min(limits[1], high + room)
-
-
-def _log_limits(values: FloatArray) -> Limits:
-    drawable = values[(values >= SMALLEST_LOGGED) & (values <= LARGEST_DRAWN)]
-    low, high = (float(drawable.min()), float(drawable.max())) if drawable.size else (0.01, 0.01)
-    return low / 1.5, high * 1.5
 
 
 def group_digits(number: float) -> str:

@@ -25,12 +25,13 @@ from ens_plugin.report.size_curves import (
     Limits,
     SizeCurve,
     SizeTip,
+    band_opacity,
     group_digits,
-    shown_sizes,
+    size_limits,
     size_tips,
+    size_title,
     value_limits,
 )
-from ens_plugin.report.text import common_noun
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -43,7 +44,6 @@ TEXT, MUTED, GOOD, PAPER = (
 LINES = tuple(f"var(--ens-line-{place}, {colour})" for place, colour in enumerate(PALETTE, start=1))
 DASHES = ("none", "7 4", "7 3 2 3", "2 3")  # of lines whose colours are used a second time
 EM = 0.63  # mean width of a letter in its size, of wide fonts
-FEW_BANDS = 3
 LEAST_HEIGHT = 130.0  # of the plane, below many lines of a legend
 FOOT = 2.7  # lines of text below the plane
 N_TICKS = 6
@@ -115,7 +115,6 @@ class Plane(NamedTuple):
     bottom: float
     sizes: Limits
     values: Limits
-    is_log: bool
 
     def x(self, size: Any) -> Any:
         """Return the places of sizes; those beyond the edges are moved to them."""
@@ -126,8 +125,6 @@ class Plane(NamedTuple):
     def y(self, value: Any) -> Any:
         """Return the places of values, also beyond the edges."""
         low, high = self.values
-        if self.is_log:
-            value, low, high = np.log(np.maximum(value, 1e-300)), math.log(low), math.log(high)
         with np.errstate(over="ignore"):
             share = (np.asarray(value) - low) / (high - low)
         return np.clip(self.bottom - share * (self.bottom - self.top), -FARTHEST, FARTHEST)
@@ -150,14 +147,12 @@ def curve_svg(curves: Sequence[SizeCurve], frame: Frame) -> Markup:
 
 def _draw(curves: Sequence[SizeCurve], frames: Sequence[Frame]) -> list[Markup]:
     """Return a picture of the same curves for each frame."""
-    ends = [shown_sizes(curve) for curve in curves]
-    sizes = (min(first for first, _ in ends), max(last for _, last in ends))
+    sizes = size_limits(curves)
     lines = [curve.drawn(*sizes) for curve in curves]
     levels = [[curve.level, *(curve.tolerance or ())] for curve in curves]
     values = np.concatenate([*(np.ravel(part) for line in lines for part in line[1:]), *levels])
-    is_log, tips = curves[0].is_log, size_tips(curves, sizes)
-    limits = value_limits(curves, values, is_log)
-    drawings = [_Drawing(frame, curves, sizes, limits, is_log) for frame in frames]
+    tips, limits = size_tips(curves, sizes), value_limits(curves, values)
+    drawings = [_Drawing(frame, curves, sizes, limits) for frame in frames]
     for drawing in drawings:
         drawing.draw_axes()
         for place, line in enumerate(lines):
@@ -187,17 +182,17 @@ def _rendered(template: str, **values: Any) -> Markup:
 class _Drawing:
     """A picture while it is drawn: the plane of its curves, and what is on it and around it."""
 
-    def __init__(self, frame: Frame, curves: Sequence[SizeCurve], sizes: Limits, values: Limits, is_log: bool) -> None:
+    def __init__(self, frame: Frame, curves: Sequence[SizeCurve], sizes: Limits, values: Limits) -> None:
         self.frame, self.curves = frame, curves
         self.shapes: list[Shape] = []
         self.labels: list[Label] = []
         self.title = curves[0].title
-        self.size_title = f"Ensemble size ({common_noun(curve.noun for curve in curves)}s)"
-        self.value_ticks = _value_ticks(values, is_log, curves[0].is_share)
+        self.size_title = size_title(curves)
+        self.value_ticks = _value_ticks(values, curves[0].is_share)
         left = 10.0 + max((frame.width_of(text) for _, text in self.value_ticks), default=0.0)
         level = _level_lines(curves[0]) if len(curves) == 1 else []
         right = frame.width - max([16.0, *(frame.width_of(text) + 8.0 for text in level)])
-        self.plane = Plane(left, right, 0.0, 0.0, sizes, values, is_log)
+        self.plane = Plane(left, right, 0.0, 0.0, sizes, values)
         top = self._write_head()
         bottom = max(frame.height - FOOT * frame.line, top + LEAST_HEIGHT)
         self.height = bottom + FOOT * frame.line
@@ -264,7 +259,7 @@ class _Drawing:
             lower, upper = (np.clip(plane.y(end[known]), plane.top, plane.bottom) for end in band)
             x = plane.x(sizes[known])
             outline = _polyline(np.concatenate([x, x[::-1]]), np.concatenate([upper, lower[::-1]]))
-            self._fill(outline, colour, 0.18 if len(self.curves) <= FEW_BANDS else 0.08)
+            self._fill(outline, colour, band_opacity(len(self.curves)))
         dashes = DASHES[place // len(LINES) % len(DASHES)]
         self._stroke(_cut(plane.x(sizes), plane.y(values), plane.top, plane.bottom), colour, 2.2, dashes)
 
@@ -373,11 +368,8 @@ def _legend(curves: Sequence[SizeCurve], letters: int) -> Iterable[tuple[str, st
         yield "none", TEXT, f"{name}, beside the chart"
 
 
-def _value_ticks(limits: Limits, is_log: bool, is_share: bool) -> list[tuple[float, str]]:
+def _value_ticks(limits: Limits, is_share: bool) -> list[tuple[float, str]]:
     """Return the values that are labelled on their axis, with the labels."""
-    ticks = _log_ticks(limits, lambda ticks: len(ticks) <= N_TICKS) if is_log else []
-    if len(ticks) > 1:
-        return [(value, f"{100.0 * value if is_share else value:.6g}") for value in ticks]
     low, high = (100.0 * end for end in limits) if is_share else limits
     least = (high - low) / N_TICKS
     unit = 10.0 ** math.floor(math.log10(least))

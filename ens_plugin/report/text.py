@@ -68,15 +68,9 @@ def interval_text(interval: tuple[float, float], metric: str) -> str:
 
 def spread_text(value: float, metric: str) -> str:
     """Return a difference of errors as text: percentage points for the 0-1 error, else two significant digits."""
-    number, unit = spread_and_unit(value, metric)
-    return f"{number} {unit}" if unit else number
-
-
-def spread_and_unit(value: float, metric: str) -> tuple[str, str]:
-    """Return a difference of errors as text, and its unit, which is empty unless the error is a share."""
     if math.isnan(value):
-        return NOT_KNOWN, ""
-    return (_number(value, metric), "percentage points") if metric in SHARES else (_two_digits(value), "")
+        return NOT_KNOWN
+    return f"{_number(value, metric)} percentage points" if metric in SHARES else _two_digits(value)
 
 
 def bytes_text(count: float) -> str:
@@ -126,25 +120,12 @@ def level_text(level: float) -> str:
     return f"{100.0 * level:.4g} %"
 
 
-def tolerance_text(recommendation: SizeRecommendation) -> str:
-    """Return the loss that is allowed: in percent of labels, percentage points of accuracy, or the quantity's unit."""
-    return loss_text(recommendation, recommendation.tolerance)
-
-
-def loss_text(recommendation: SizeRecommendation, loss: float) -> str:
-    """Return a loss in the unit of a criterion, with two significant digits."""
-    if recommendation.criterion == "agreement":
-        return f"{_two_digits(100.0 * loss)} %"
-    # Only a share of the labels has a limit from 0 to 1 and this criterion; a squared error has a unit of its own.
-    return _two_digits(loss)
-
-
 def criterion_words(recommendation: SizeRecommendation) -> str:
     """Return what the recommended size is enough for, in words."""
-    allowed = tolerance_text(recommendation)
+    allowed = recommendation.tolerance
     if recommendation.criterion == "agreement":
-        return f"at most {allowed} of other labels than infinitely many"
-    return f"{_QUANTITIES[recommendation.criterion]} within {allowed} of that of infinitely many"
+        return f"at most {_two_digits(100.0 * allowed)} % of other labels than infinitely many"
+    return f"{_QUANTITIES[recommendation.criterion]} within {_two_digits(allowed)} of that of infinitely many"
 
 
 def quantity_label(recommendation: SizeRecommendation) -> str:
@@ -298,9 +279,8 @@ def criteria_markdown(report: ReportContent) -> list[str]:
     if len(rows) < 2:
         return []
     cells = [[escaped_markdown(row.name, 40), row.size, row.interval, row.there] for row in rows]
-    lines = [f"| {' | '.join(each)} |" for each in cells]
     there = escaped_markdown(measure_name(report), 24)
-    return [f"| enough for | {member_noun(report)}s | interval | {there} there |", "|---|---|---|---|", *lines, ""]
+    return markdown_table([["enough for", f"{member_noun(report)}s", "interval", f"{there} there"], *cells])
 
 
 def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
@@ -409,10 +389,9 @@ def label_markdown(report: ReportContent, most: int) -> list[str]:
     cells = [[escaped_markdown(row.label, 40), row.rows, row.right, row.interval, row.recommended] for row in rows]
     size = report.recommended_size
     names = ["label", "rows", "right", "interval", *([f"right with {size}"] if size else [])]
-    table = (names, ["---"] * len(names), *(row[: len(names)] for row in cells))
-    lines = [f"| {' | '.join(each)} |" for each in table]
+    table = markdown_table([names, *(row[: len(names)] for row in cells)])
     notes = (_hidden_labels(report, most), escaped_markdown(_few_rows_note(report, most), LONGEST_NOTE))
-    return [*lines, "", *(line for note in notes if note for line in (note, ""))]
+    return [*table, *(line for note in notes if note for line in (note, ""))]
 
 
 def confusion_lines(report: ReportContent, most: int) -> list[str]:
@@ -488,11 +467,8 @@ def output_markdown(report: ReportContent) -> list[str]:
     if not report.outputs:
         return []
     rows = [row._replace(name=escaped_markdown(row.name, OUTPUT_WIDTH)) for row in output_rows(report)]
-    head = [
-        f"| output | {escaped_markdown(measure_name(report), 24)} | at infinity | members | interval |",
-        "|---|---|---|---|---|",
-    ]
-    return [*head, *(f"| {' | '.join(row)} |" for row in rows), "", *_others(report, MOST_OUTPUTS)]
+    head = ("output", escaped_markdown(measure_name(report), 24), "at infinity", "members", "interval")
+    return [*markdown_table([head, *rows]), *_others(report, MOST_OUTPUTS)]
 
 
 def _others(report: ReportContent, most: int) -> list[str]:
@@ -514,6 +490,12 @@ def escaped_markdown(text: str, limit: int) -> str:
     """Return a text of unknown origin, shortened to `limit` characters, as a line of Markdown without active markup."""
     # Entities are never markup, neither in CommonMark nor in the older dialect of MLflow's page.
     return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown, the first row its head, and an empty line."""
+    head, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return [head, "|" + "---|" * len(rows[0]), *others, ""]
 
 
 def first_rows(kind: str, table: pd.DataFrame) -> str:
@@ -559,11 +541,6 @@ def in_nouns(sentence: str, report: ReportContent) -> str:
 def reason_sentence(report: ReportContent) -> str:
     """Return the explanation of the recommended size."""
     return in_nouns(printable(report.recommendation.reason), report)
-
-
-def first_doubt(report: ReportContent) -> Finding | None:
-    """Return the doubt that the headline states; None where there is none."""
-    return next((found for found in report.findings if found.kind == "doubt"), None)
 
 
 def with_code(found: Finding, limit: int | None = None) -> str:
@@ -783,9 +760,9 @@ def spread_sentences(report: ReportContent) -> list[str]:
             f"the same label on {100 * agreement:.2f} % of rows on average."
         )
     if not math.isnan(report.algorithmic_sd):
-        on_fresh = report.data == "oob" and not report.algorithmic_sd_is_bound
+        on_fresh = report.data == "oob"
         spread = spread_text(report.algorithmic_sd, report.error_curve.metric)
-        bound = "at most " if report.algorithmic_sd_is_bound else "about " if on_fresh else ""
+        bound = "about " if on_fresh else ""
         if spread.startswith("<"):
             bound, spread = "less than ", spread[1:]
         of_what = "error" if report.error_curve.metric_basis is None else printable(report.error_curve.metric, 40)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
+from numbers import Integral
 from statistics import median, quantiles
 from typing import Any
 
 from ens_plugin.adapters.members import model_errors, reason_of
 from ens_plugin.adapters.registry import find_adapter, find_library
-from ens_plugin.adapters.unwrap import inner_ensemble, output_count, output_ensemble, replace_ensemble
+from ens_plugin.adapters.unwrap import first_members, inner_ensemble, output_count, output_ensemble, replace_ensemble
+from ens_plugin.core.validation import refuse_lazy, shown
 from ens_plugin.errors import EnsPluginError, InputError, UnsupportedModelError, ends_at_caller
 from ens_plugin.report.budget import check_limits
 from ens_plugin.report.result import Costs, LinearCost
 from ens_plugin.report.text import bytes_text, seconds_text
-from ens_plugin.sizing.truncate import alternating, first_of, first_rows, pickled_bytes, seconds_of
 
-__all__ = ["allowed_size", "measure_costs"]
+__all__ = ["allowed_size", "alternating", "first_of", "first_rows", "measure_costs", "pickled_bytes"]
 
 BATCH_ROWS = 1000
 # A request of one row takes microseconds to milliseconds, and its quartiles take some rounds.
@@ -196,3 +199,86 @@ def _small_size(model: Any, most: int, max_bytes: float) -> int:
         else:
             high, high_bytes = size, size_bytes
     return low
+
+
+def first_of(model: Any, size: Any) -> Any:
+    """Return a trained ensemble cut to its first `size` members."""
+    with model_errors(model):
+        return replace_ensemble(model, lambda ensemble: _truncated(ensemble, size))
+
+
+def _truncated(ensemble: Any, size: Any) -> Any:
+    if output_count(ensemble) > 1:
+        return first_members(ensemble, size, first_of)
+    adapter = find_adapter(ensemble)
+    if isinstance(size, bool) or not isinstance(size, Integral):
+        raise InputError(
+            f"size must be a whole number of members, got {shown(size, 40)}; this ensemble has {adapter.n_members}."
+        )
+    if not 1 <= int(size) <= adapter.n_members:
+        raise InputError(
+            f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
+            f"{shown(size, 40)}. Truncation only removes members; for a larger ensemble, train more."
+        )
+    return adapter.truncated(int(size))
+
+
+def first_rows(X: Any, most: int) -> Any:
+    """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR."""
+    refuse_lazy(X, "X")
+    # Sparse matrices of other formats have no rows to choose.
+    rows = X.tocsr() if hasattr(X, "tocsr") else X
+    try:
+        if isinstance(rows, (str, bytes)):
+            raise TypeError("a text")
+        return rows[:most]
+    except Exception as error:  # an object of a user may raise anything
+        raise InputError(
+            f"X is of type {type(X).__name__}, whose first rows cannot be taken. Pass the rows as an array, a "
+            "sparse matrix or a data frame; those of a file, read."
+        ) from error
+
+
+def alternating(
+    first: Callable[[], object], second: Callable[[], object], n_rounds: int
+) -> tuple[list[float], list[float]]:
+    """Return the seconds that each of two calls takes, round by round, so that a busy machine slows both."""
+    rounds = [(seconds_of(first), seconds_of(second)) for _ in range(n_rounds)]
+    return [took for took, _ in rounds], [took for _, took in rounds]
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """Return the seconds that a call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+class _Counter:
+    """A file that counts the bytes written to it, because a pickle in memory doubles what a large model takes."""
+
+    n_bytes = 0
+
+    def write(self, content: Any) -> int:
+        size = memoryview(content).nbytes
+        self.n_bytes += size
+        return size
+
+
+def pickled_bytes(model: Any) -> int:
+    """Return the number of bytes of a pickled model."""
+    file = _Counter()
+    try:
+        pickle.dump(model, file)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # A lambda in a pipeline, for example; MLflow stores such models with cloudpickle too.
+        import cloudpickle
+
+        file = _Counter()
+        cloudpickle.dump(model, file)
+    except Exception as error:  # a class may have a __getstate__ of its own
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} cannot be pickled ({reason_of(error)}), and its bytes are those of the "
+            "pickle. Mend what its class stores, or leave out limits in bytes."
+        ) from error
+    return file.n_bytes

@@ -36,7 +36,8 @@ from ens_plugin.errors import (
     warn_user,
 )
 from ens_plugin.findings import Finding
-from ens_plugin.report.result import FEWEST_ROWS, EnsembleReport, changed, with_findings
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import changed, with_findings
 from ens_plugin.sizing.truncate import is_enough_at, truncate
 
 if TYPE_CHECKING:
@@ -485,16 +486,13 @@ def _estimate(
 
 def _weakness(report: EnsembleReport) -> str:
     """Return the reason not to use a report's recommended size; an empty string if it can be used."""
-    if not report.has_enough_rows:
-        return f"{report.too_few_rows_text} to estimate a size from; {FEWEST_ROWS} are needed."
     if report.mean_oob_members < FEWEST_OUT_OF_BAG:
         return (
             f"each row has {report.mean_oob_members:.2g} out-of-bag members on average, and {FEWEST_OUT_OF_BAG} are "
             "needed. Set a larger probe_size, or let bags leave out more rows (subsample, max_samples)."
         )
-    if report.basis.doubts:
-        return report.basis.doubts[0]
-    return report.recommendation.reason if math.isnan(report.recommendation.loss) else ""
+    advice = report.recommendation
+    return report.undecided or (advice.reason if math.isnan(advice.loss) else "")
 
 
 def _step(evidence: TrainedModel, report: EnsembleReport | None, problem: str) -> GrowthStep:

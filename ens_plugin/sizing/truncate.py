@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 import math
-import pickle
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.members import model_errors, reason_of
 from ens_plugin.adapters.registry import find_adapter, find_library
-from ens_plugin.adapters.unwrap import first_members, output_count, replace_ensemble, unwrap
+from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.evidence import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
-from ens_plugin.core.validation import MAX_SIZE, counted, refuse_lazy, shown
-from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
-from ens_plugin.report.result import EnsembleReport, SizeRecommendation
+from ens_plugin.core.validation import MAX_SIZE, counted
+from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import SizeRecommendation
 from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
+from ens_plugin.sizing.budget import allowed_size, alternating, first_of, first_rows, pickled_bytes
 
 __all__ = [
     "AnalysedModel",
     "Check",
     "Savings",
-    "alternating",
     "cut_checks",
-    "first_of",
-    "first_rows",
     "is_enough_at",
     "labels",
     "measure_savings",
-    "pickled_bytes",
     "predict_alike",
     "predicted",
-    "seconds_of",
     "sufficient_cut",
     "truncate",
 ]
@@ -123,48 +116,8 @@ def truncate(
     """
     if max_bytes is None and max_latency is None:
         return first_of(model, size)
-    from ens_plugin.sizing.budget import allowed_size
-
     kept = model if size is None else first_of(model, size)
     return first_of(kept, allowed_size(kept, X, max_bytes, max_latency))
-
-
-def first_of(model: Any, size: Any) -> Any:
-    """Return a trained ensemble cut to its first `size` members."""
-    with model_errors(model):
-        return replace_ensemble(model, lambda ensemble: _truncated(ensemble, size))
-
-
-def _truncated(ensemble: Any, size: Any) -> Any:
-    if output_count(ensemble) > 1:
-        return first_members(ensemble, size, first_of)
-    adapter = find_adapter(ensemble)
-    if isinstance(size, bool) or not isinstance(size, Integral):
-        raise InputError(
-            f"size must be a whole number of members, got {shown(size, 40)}; this ensemble has {adapter.n_members}."
-        )
-    if not 1 <= int(size) <= adapter.n_members:
-        raise InputError(
-            f"size must lie between 1 and {adapter.n_members}, the members of this {type(ensemble).__name__}, got "
-            f"{shown(size, 40)}. Truncation only removes members; for a larger ensemble, train more."
-        )
-    return adapter.truncated(int(size))
-
-
-def first_rows(X: Any, most: int) -> Any:
-    """Return the first rows of X, at most `most`, in the form in which X came; a sparse matrix as CSR."""
-    refuse_lazy(X, "X")
-    # Sparse matrices of other formats have no rows to choose.
-    rows = X.tocsr() if hasattr(X, "tocsr") else X
-    try:
-        if isinstance(rows, (str, bytes)):
-            raise TypeError("a text")
-        return rows[:most]
-    except Exception as error:  # an object of a user may raise anything
-        raise InputError(
-            f"X is of type {type(X).__name__}, whose first rows cannot be taken. Pass the rows as an array, a "
-            "sparse matrix or a data frame; those of a file, read."
-        ) from error
 
 
 def predicted(model: Any, rows: Any) -> Any:
@@ -281,51 +234,6 @@ def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
         predict_seconds_cut=cut,
         fit_seconds_per_member=_fit_seconds(ensemble, features, y, n_members),
     )
-
-
-def alternating(
-    first: Callable[[], object], second: Callable[[], object], n_rounds: int
-) -> tuple[list[float], list[float]]:
-    """Return the seconds that each of two calls takes, round by round, so that a busy machine slows both."""
-    rounds = [(seconds_of(first), seconds_of(second)) for _ in range(n_rounds)]
-    return [took for took, _ in rounds], [took for _, took in rounds]
-
-
-def seconds_of(call: Callable[[], object]) -> float:
-    """Return the seconds that a call takes."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-class _Counter:
-    """A file that counts the bytes written to it, because a pickle in memory doubles what a large model takes."""
-
-    n_bytes = 0
-
-    def write(self, content: Any) -> int:
-        size = memoryview(content).nbytes
-        self.n_bytes += size
-        return size
-
-
-def pickled_bytes(model: Any) -> int:
-    """Return the number of bytes of a pickled model."""
-    file = _Counter()
-    try:
-        pickle.dump(model, file)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        # A lambda in a pipeline, for example; MLflow stores such models with cloudpickle too.
-        import cloudpickle
-
-        file = _Counter()
-        cloudpickle.dump(model, file)
-    except Exception as error:  # a class may have a __getstate__ of its own
-        raise UnsupportedModelError(
-            f"This {type(model).__name__} cannot be pickled ({reason_of(error)}), and its bytes are those of the "
-            "pickle. Mend what its class stores, or leave out limits in bytes."
-        ) from error
-    return file.n_bytes
 
 
 def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> float | None:

@@ -33,7 +33,8 @@ from ens_plugin.analysis.steps import step_findings
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport, with_findings
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import with_findings
 from ens_plugin.spark.columns import (
     Columns,
     RowCounts,

@@ -29,7 +29,8 @@ from ens_plugin.analysis.proof import prove_model
 from ens_plugin.analysis.steps import step_findings
 from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import EnsembleReport, with_findings
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import with_findings
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import (
     FitEvents,

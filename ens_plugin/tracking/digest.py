@@ -16,7 +16,7 @@ from scipy import sparse
 from ens_plugin.analysis.options import Metric
 from ens_plugin.core.validation import EXACT, counted
 from ens_plugin.errors import DataMismatchError, InputError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.tracking.models import RegisteredVersion, load_model
 
 if TYPE_CHECKING:

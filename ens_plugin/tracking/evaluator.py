@@ -15,7 +15,7 @@ from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import tracking_errors
 from ens_plugin.tracking.digest import check_digest, data_digest, recorded_digest

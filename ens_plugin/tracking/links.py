@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ens_plugin.analysis.proof import find_difference, with_rows
 from ens_plugin.errors import GateError, InputError, TrackingError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import no_progress_bars, scratch_folder
 from ens_plugin.tracking.models import (

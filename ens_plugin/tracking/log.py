@@ -22,7 +22,7 @@ from ens_plugin.core.judged_rows import write_judged_rows
 from ens_plugin.errors import EnsPluginError, InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
 from ens_plugin.report.answers import headline, markdown_answers
-from ens_plugin.report.result import LONGEST_REPORT, EnsembleReport
+from ens_plugin.report.ensemble_report import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable, recommended_text
 from ens_plugin.tracking.connection import check_server, is_installed, require_mlflow, tracking_errors
 from ens_plugin.tracking.links import (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.report.result import EnsembleReport
+from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
 from ens_plugin.tracking.digest import DIGEST_TAG

@@ -21,8 +21,9 @@ from ens_plugin.analysis.unlabelled import Agreement, agreement_of
 from ens_plugin.core.partitions import fit_partitions
 from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, counted, previous_odd_size, shown
 from ens_plugin.errors import InputError, TooFewMembersError, WeakEstimateWarning, ends_at_caller
-from ens_plugin.findings import Finding, finding
-from ens_plugin.report.result import EnsembleReport, SizeRecommendation, brief, with_findings
+from ens_plugin.findings import Finding, doubts_first, finding
+from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import SizeRecommendation, brief, with_findings
 from ens_plugin.report.text import (
     aligned,
     level_text,
@@ -427,7 +428,7 @@ def _pass_at_k(known: CodedAnswers) -> FloatArray:
 def _summary_lines(found: VoteReport) -> list[str]:
     report = found.report
     findings = (found.agreement if report is None else report).findings
-    first = sorted(findings, key=lambda each: each.kind != "doubt")[:1]
+    first = doubts_first(findings)[:1]
     first = [each.with_sentence(_in_words(each.sentence)) for each in first]
     lines = [line for each in first for line in wrapped(f"Warning: {with_code(each, 150)}", later="  ")]
     for sentence in _sentences(found):

@@ -13,6 +13,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.model_selection import train_test_split
 
 import ens_plugin
+from ens_plugin.report import plot_error_curve
 
 TREES = 400
 
@@ -22,7 +23,7 @@ def draw(path: str, report: ens_plugin.EnsembleReport, sizes: list[int], held_ou
     figure = Figure(figsize=(8.0, 4.4), layout="constrained")
     axes = figure.add_subplot()
     axes.set_prop_cycle(color=["#0072b2", "#d55e00"])
-    report.error_curve.plot(axes)
+    plot_error_curve(report.error_curve, ax=axes)
     axes.plot(sizes, held_out, linewidth=1.2, label="held-out rows")
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=130)

@@ -17,7 +17,8 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.papers.dynamic_pruning_2009 import prune
-from ens_plugin.sizing.truncate import first_rows, predict_alike, predicted
+from ens_plugin.sizing.budget import first_rows
+from ens_plugin.sizing.truncate import predict_alike, predicted
 from tests.extras import lightgbm, xgboost
 
 RNG = np.random.default_rng(0)

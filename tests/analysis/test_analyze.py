@@ -58,7 +58,6 @@ class TestAgainstScikitLearn:
         half_ties = np.mean((share > 0.5) + 0.5 * (share == 0.5))
         assert report.error_interval[0] < half_ties < report.error_interval[1]
         assert (report.data, report.bags, report.mean_oob_members, report.n_rows) == ("holdout", "holdout", 50.0, 219)
-        assert not report.algorithmic_sd_is_bound
 
 
 class TestReproducible:
@@ -138,7 +137,6 @@ class TestReport:
         assert bias.bias == bias.asymptotic_error == pytest.approx(curve.asymptote, rel=1e-12)
         assert curve.error[0] == pytest.approx(bias.member_error, rel=0.08)
         assert report.algorithmic_sd > 0
-        assert not report.algorithmic_sd_is_bound
 
     @pytest.mark.fast_cases("two labels", "regression")
     @every_fast_problem

@@ -285,7 +285,7 @@ def test_a_note_that_trust_depends_on_is_a_condition(code: str) -> None:
 def test_other_notes_are_in_the_details_alone() -> None:
     noted = with_notes(CLASSIFICATION, "Something is odd.")
     assert noted.summary() == CLASSIFICATION.summary()
-    assert "Note: Something is odd. [unnamed-note]" in noted.details()
+    assert "Note: Something is odd. [note-of-adapter]" in noted.details()
 
 
 def test_few_rows_are_not_to_be_trusted() -> None:
@@ -298,7 +298,7 @@ def test_few_rows_are_not_to_be_trusted() -> None:
 def test_a_doubt_is_the_only_answer(code: str) -> None:
     doubted = with_findings(CLASSIFICATION, [finding(code, "A sentence."), finding("few-rows", "A note.")])
     (answer,) = three_answers(doubted)
-    own = code in ("of-adapter", "unnamed-doubt")
+    own = code == "of-adapter"
     words = "A sentence." if own else f"{CHECKS[code].finds} {CHECKS[code].remedy}"
     assert answer == ("Trust it?", f"Do not use these figures. {words} [{code}]")
     assert headline(doubted) == "Do not use these figures."

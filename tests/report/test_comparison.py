@@ -19,6 +19,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
+from ens_plugin.report import plot_error_curve
 from tests import reports
 from tests.reports import with_doubts
 
@@ -121,7 +122,7 @@ def test_the_axes_of_a_metric_name_its_positive_label_and_take_no_other() -> Non
     ens_plugin.compare([reports.label_report("spam")] * 2).plot(ax)
     assert ax.get_ylabel().startswith("f1 of label 'spam'\ngreater is better")
     with pytest.raises(InputError, match=r"of label 'spam'.* of label 'ham'.* axes of its own"):
-        reports.label_report("ham").error_curve.plot(ax)
+        plot_error_curve(reports.label_report("ham").error_curve, ax=ax)
 
 
 def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:

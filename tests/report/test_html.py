@@ -336,6 +336,6 @@ def test_a_doubt_is_the_title_and_the_only_answer() -> None:
     doubted = render_page(with_doubts(REPORTS["classification"], "Many rows are copies. Name groups."))
     assert "<title>RandomForestClassifier: Do not use these figures.</title>" in doubted
     assert doubted.count("<dt>Trust it?</dt>") == 1
-    assert "<dd><bdi>Do not use these figures. Many rows are copies. Name groups. [unnamed-doubt]</bdi></dd>" in doubted
+    assert "<dd><bdi>Do not use these figures. Many rows are copies. Name groups. [of-adapter]</bdi></dd>" in doubted
     assert "How good?" not in doubted
     assert "recommended" not in "".join(Outline(doubted).text)

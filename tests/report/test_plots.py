@@ -164,12 +164,12 @@ def test_charts_are_forgotten_with_their_figures() -> None:
 
 def test_curve_plot_draws_on_the_given_axes_only() -> None:
     ax = new_axes()
-    assert REPORTS["classification"].error_curve.plot(ax=ax) is ax
+    assert plot_error_curve(REPORTS["classification"].error_curve, ax=ax) is ax
     assert plt.get_fignums() == []
 
 
 def test_without_axes_a_new_figure_is_made() -> None:
-    ax = REPORTS["classification"].error_curve.plot()
+    ax = plot_error_curve(REPORTS["classification"].error_curve)
     try:
         assert [plt.figure(number).axes for number in plt.get_fignums()] == [[ax]]
     finally:
@@ -269,7 +269,7 @@ def test_the_name_of_a_long_metric_stays_within_the_figure(
 ) -> None:
     report = reports.label_report(label, metric)
     with plt.rc_context({"font.size": 9.5}):
-        ax = report.error_curve.plot(new_axes(inches))
+        ax = plot_error_curve(report.error_curve, ax=new_axes(inches))
         assert misplaced(ax) == []
 
 

@@ -100,16 +100,9 @@ def test_few_rows_give_no_size(n_rows: int, is_known: bool) -> None:
         assert ("That cannot be told: 29 rows are too few." in text) is not is_known
 
 
-def test_details_state_at_most_only_for_a_bound() -> None:
-    bound = replace(REPORTS["classification"], algorithmic_sd_is_bound=True)
-    assert "of at most 0.21" in " ".join(bound.details().split())
-    assert "of at most" not in " ".join(REPORTS["custom_metric"].details().split())
-
-
 def test_details_of_a_deviation_that_rounds_to_nothing_state_its_bound_once() -> None:
-    for is_bound in (False, True):
-        report = replace(REPORTS["classification"], algorithmic_sd=1e-7, algorithmic_sd_is_bound=is_bound)
-        assert "a standard deviation of less than 0.01 percentage points on" in " ".join(report.details().split())
+    report = replace(REPORTS["classification"], algorithmic_sd=1e-7)
+    assert "a standard deviation of less than 0.01 percentage points on" in " ".join(report.details().split())
 
 
 def test_details_show_every_note_in_full() -> None:
@@ -122,12 +115,12 @@ def test_a_doubted_report_has_one_answer_and_no_table() -> None:
     doubted = with_doubts(REPORTS["classification"], "Many rows are copies. Name groups.")
     assert markdown_summary(doubted).splitlines() == [
         "**RandomForestClassifier, 200 trees**  ",
-        "**Trust it?** Do not use these figures. Many rows are copies. Name groups. &#91;unnamed-doubt&#93;",
+        "**Trust it?** Do not use these figures. Many rows are copies. Name groups. &#91;of-adapter&#93;",
     ]
     assert summarize(doubted).splitlines() == [
         "RandomForestClassifier, 200 trees",
-        "Trust it?   Do not use these figures. Many rows are copies. Name groups.",
-        "            [unnamed-doubt]",
+        "Trust it?   Do not use these figures. Many rows are copies. Name groups. [of-",
+        "            adapter]",
     ]
 
 
@@ -145,7 +138,7 @@ def test_a_doubted_report_has_one_answer_and_no_table() -> None:
     ],
 )
 def test_a_spread_over_seeds_has_two_digits(value: float, text: str) -> None:
-    report = replace(REPORTS["regression"], algorithmic_sd=value, algorithmic_sd_is_bound=False)
+    report = replace(REPORTS["regression"], algorithmic_sd=value)
     words = f"has a standard deviation of about {text} on fresh rows"
     assert words in " ".join(report.details().split())
 

@@ -97,7 +97,8 @@ def _shuffle(content: Content, rng: random.Random) -> None:
 
 
 def _doubt(content: Content, rng: random.Random) -> None:
-    content["basis"]["doubts"] = ["Half of the rows are copies."]
+    sentence = "Half of the rows are copies."
+    content["basis"]["findings"] = [{"code": "copies", "kind": "doubt", "sentence": sentence, "numbers": {}}]
 
 
 def _drop(content: Content, rng: random.Random) -> None:

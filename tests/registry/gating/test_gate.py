@@ -434,16 +434,6 @@ def test_a_doubtful_baseline_is_no_bar(embedded: Client, name: str) -> None:
     assert holder(embedded, name) == baseline.version
 
 
-def test_a_report_from_before_there_was_a_basis_is_judged(
-    embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def without_basis(report: EnsembleReport) -> str:
-        return json.dumps({key: value for key, value in report.to_dict().items() if key != "basis"})
-
-    monkeypatch.setattr(EnsembleReport, "to_json", without_basis)
-    assert gate(register(embedded, name, REPORT).uri, LOOSE).passed
-
-
 def test_a_report_on_a_score_is_judged_by_it(embedded: Client, name: str) -> None:
     """Its scalars have the name of the score, and none is called error."""
     version = register(embedded, name, score_report())

@@ -98,7 +98,7 @@ def test_a_size_that_is_not_known_is_no_answer() -> None:
 
 def test_a_size_from_a_few_rows_is_no_answer() -> None:
     report = replace(report_on_forest(), n_rows=29)
-    with pytest.raises(InputError, match=r"29 rows are too few\. Pass 30 rows or more"):
+    with pytest.raises(InputError, match=r"29 rows are too few to decide on a size; 30 are needed\. Pass other rows"):
         rightsize_analysed(SOURCE, analysed(report), None)
 
 
