@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import RowOrigin
 from ens_plugin.adapters.custom import CustomAdapter, CustomEnsemble
+from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import FloatArray, IntArray
-
-__all__ = ["AnswerAdapter", "AnswerEnsemble"]
 
 MISSING = -1
 

@@ -18,23 +18,6 @@ from ens_plugin.core.validation import IntArray, counted
 from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
-__all__ = [
-    "DRAWN_TOGETHER",
-    "Aggregation",
-    "DistributedBags",
-    "EnsembleAdapter",
-    "EnsembleInfo",
-    "OutputKind",
-    "ProofStatistics",
-    "Provenance",
-    "RowOrigin",
-    "Task",
-    "draw_bags",
-    "merge_sums",
-    "outputs_by_member",
-    "refuse_other_candidates",
-]
-
 Arrays = dict[str, NDArray[Any]]
 
 

@@ -12,14 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import (
-    Aggregation,
-    EnsembleAdapter,
-    EnsembleInfo,
-    OutputKind,
-    RowOrigin,
-    outputs_by_member,
-)
+from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
 from ens_plugin.adapters.members import (
     DrawCounts,
     DrawRule,
@@ -34,20 +27,11 @@ from ens_plugin.adapters.members import (
     order_doubts,
     reason_of,
 )
-from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.adapters.trees import RowOrigin, judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.findings import Finding
-
-__all__ = [
-    "CustomAdapter",
-    "CustomEnsemble",
-    "EstimatorEnsemble",
-    "FrameRows",
-    "GivenBags",
-    "check_in_bag",
-]
 
 MAX_ROWS = 2**40
 

@@ -12,18 +12,15 @@ from econml.grf import RegressionForest
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, RowOrigin
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.members import several_outputs, unequal_member_doubts
 from ens_plugin.adapters.sklearn.forest import are_recognised, checked_members, tree_splits
 from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, training_target
+from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
-
-__all__ = [
-    "RegressionForestAdapter",
-]
 
 
 class RegressionForestAdapter(EnsembleAdapter):

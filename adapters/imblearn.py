@@ -17,13 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 
-from ens_plugin.adapters.contract import (
-    EnsembleAdapter,
-    EnsembleInfo,
-    RowOrigin,
-    draw_bags,
-    outputs_by_member,
-)
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, draw_bags, outputs_by_member
 from ens_plugin.adapters.members import unequal_member_doubts
 from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
 from ens_plugin.adapters.sklearn.bags import BagCounts, check_growth, check_growth_of_all
@@ -47,19 +41,11 @@ from ens_plugin.adapters.sklearn.training import (
     redrawable,
     training_target,
 )
-from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.adapters.trees import RowOrigin, judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import AnyIntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 from ens_plugin.findings import Finding
-
-__all__ = [
-    "BalancedBaggingAdapter",
-    "BalancedForestAdapter",
-    "EasyEnsembleAdapter",
-    "check_sample",
-    "sampled_rows",
-]
 
 
 def sampled_rows(sampler: Any, n_rows: int) -> AnyIntArray:

@@ -13,25 +13,6 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.members import GROWABLE, refusals
 from ens_plugin.errors import InputError, UnsupportedModelError
 
-__all__ = [
-    "LARGEST_SEED",
-    "FitSite",
-    "Flavor",
-    "Library",
-    "NextSize",
-    "Reader",
-    "TrainedModel",
-    "Trainer",
-    "TrainingData",
-    "TrainingRows",
-    "fit_methods",
-    "fix_seed",
-    "home_libraries",
-    "method_arguments",
-    "retrain",
-    "retrain_members",
-]
-
 
 def home_libraries(model: object) -> set[str]:
     """Return the top-level packages that define the class of a model and its parents.

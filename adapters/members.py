@@ -35,44 +35,6 @@ from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
-__all__ = [
-    "GROWABLE",
-    "DrawCounts",
-    "DrawRule",
-    "as_pandas",
-    "bag_doubts",
-    "call_model",
-    "check_no_text",
-    "check_replaced_methods",
-    "checked_labels",
-    "checked_numbers",
-    "code_dtype",
-    "column_names",
-    "counts_from_bags",
-    "counts_of_rows",
-    "find_labels",
-    "first_installed",
-    "held_objects",
-    "in_threads",
-    "installed_version",
-    "is_text",
-    "label_codes",
-    "label_positions",
-    "model_errors",
-    "no_adapter",
-    "order_doubts",
-    "parts",
-    "reason_of",
-    "refusals",
-    "several_outputs",
-    "several_targets",
-    "shortened",
-    "text_label_codes",
-    "trained_columns",
-    "unequal_member_doubts",
-    "with_trained_categories",
-]
-
 
 def column_names(X: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame or of a table or batch of Arrow; None for what has none."""

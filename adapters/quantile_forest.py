@@ -12,25 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from quantile_forest import ExtraTreesQuantileRegressor, RandomForestQuantileRegressor
 
-from ens_plugin.adapters.contract import (
-    EnsembleAdapter,
-    EnsembleInfo,
-    RowOrigin,
-    outputs_by_member,
-)
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.members import several_outputs
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.adapters.sklearn.training import check_fitted, check_predictions
+from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
-
-__all__ = [
-    "QuantileAt",
-    "QuantileAtAdapter",
-    "QuantileForestAdapter",
-    "quantile_at",
-]
 
 
 class QuantileAt:

@@ -27,24 +27,6 @@ from ens_plugin.errors import (
     warn_user,
 )
 
-__all__ = [
-    "GROUP",
-    "EconML",
-    "Imblearn",
-    "QuantileForest",
-    "find_adapter",
-    "find_library",
-    "is_known",
-    "is_loaded",
-    "is_registered",
-    "libraries",
-    "load_offered_adapters",
-    "offered_adapters",
-    "offered_libraries",
-    "on_registration",
-    "register_adapter",
-]
-
 
 class _NamedEnsembles(Library):
     """A library whose ensembles are recognised by the names of their classes, so that it need not be imported.

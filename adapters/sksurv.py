@@ -15,12 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest
 from sksurv.metrics import concordance_index_censored
 
-from ens_plugin.adapters.contract import (
-    EnsembleAdapter,
-    EnsembleInfo,
-    RowOrigin,
-    outputs_by_member,
-)
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.members import unequal_member_doubts
 from ens_plugin.adapters.sklearn.bags import BagCounts, check_first_splits, seeded_bags
 from ens_plugin.adapters.sklearn.forest import (
@@ -31,18 +26,11 @@ from ens_plugin.adapters.sklearn.forest import (
     truncated_ensemble,
 )
 from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, check_row_count, prepare_rows, redrawable
+from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding
-
-__all__ = [
-    "SurvivalAt",
-    "SurvivalAtAdapter",
-    "SurvivalForestAdapter",
-    "SurvivalTreesAdapter",
-    "survival_at",
-]
 
 
 class SurvivalAt:

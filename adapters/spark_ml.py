@@ -13,28 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import (
-    DistributedBags,
-    EnsembleAdapter,
-    EnsembleInfo,
-    RowOrigin,
-    outputs_by_member,
-)
+from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.members import code_dtype, first_installed, label_codes
 from ens_plugin.adapters.tree_table import splits_by_column
-from ens_plugin.adapters.trees import hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.trees import RowOrigin, hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
-
-__all__ = [
-    "CategoryTable",
-    "SparkForest",
-    "SparkForestAdapter",
-    "Tree",
-    "read_trees",
-    "running_session",
-]
 
 NODES = (
     "treeID",

@@ -51,22 +51,6 @@ from numpy.typing import NDArray
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "LEAF",
-    "LEAVES_THAT_TELL",
-    "MAX_CHANCE",
-    "MOST_STATED",
-    "FlatTree",
-    "TreeTable",
-    "chance_of_draws",
-    "count_leaves",
-    "count_rows",
-    "damage_of_tree",
-    "gives_cover",
-    "proved_trees",
-    "splits_by_column",
-]
-
 # Child of a node that has none.
 LEAF = -1
 # Fewest leaves beyond one per tree, of all trees together, so that other rows do not agree by chance: counts of 30 rows

@@ -25,28 +25,6 @@ from ens_plugin.adapters.tree_table import MAX_CHANCE
 from ens_plugin.core.bags import UNSEEN, Bags
 from ens_plugin.core.validation import AnyIntArray, FloatArray
 
-__all__ = [
-    "COMPARED_ROWS",
-    "ENOUGH",
-    "KEPT_BYTES",
-    "MOST_SHARED",
-    "ROWS_OF_PIECE",
-    "KeptLeaves",
-    "LeafCover",
-    "OutsideColumns",
-    "RowOrigin",
-    "are_too_many",
-    "chance_of_value",
-    "column_of",
-    "columns_outside",
-    "hold_split_values",
-    "judge_origin",
-    "measure_cover",
-    "move_values",
-    "show_split_values",
-    "target_ranges",
-]
-
 # Rows of a piece: few, so that all trees' leaves of them stay in a processor's cache.
 ROWS_OF_PIECE = 128
 

@@ -24,32 +24,6 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import one_line, refuse_lazy
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
-__all__ = [
-    "IMPURITY_OUTPUTS",
-    "JOINT_WEIGHTS",
-    "MemberOutput",
-    "OutputPart",
-    "StackedOutputs",
-    "first_members",
-    "has_own_bags",
-    "held_model",
-    "inner_ensemble",
-    "is_elimination",
-    "is_learner",
-    "is_spark_model",
-    "java_reason",
-    "layers",
-    "native_model",
-    "output_count",
-    "output_ensemble",
-    "refuse_resampled",
-    "replace_ensemble",
-    "split_outputs",
-    "stages_and_model",
-    "steps_before",
-    "unwrap",
-]
-
 # A message may have several lines, up to its stack trace.
 _JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*(?:\n(?!\s*at |\s*\.{3}|Caused by|Driver stack|\s*$).*)*)", re.MULTILINE)
 _SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")

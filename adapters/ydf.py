@@ -17,11 +17,6 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import one_line
 from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 
-__all__ = [
-    "LeafTable",
-    "YdfForestAdapter",
-]
-
 
 class LeafTable:
     """Rows as YDF takes them, with the leaves that they reach; sliced by rows.

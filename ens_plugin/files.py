@@ -7,9 +7,6 @@ import os
 import secrets
 from pathlib import Path
 
-__all__ = ["write_whole"]
-
-
 # Where Linux and macOS have the standard output, which may be a file that others write to as well.
 STREAMS = (Path("/dev"), Path("/proc"))
 MOST_LINKS = 40

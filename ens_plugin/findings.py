@@ -16,21 +16,6 @@ from typing import Literal
 
 from ens_plugin.errors import InputError
 
-__all__ = [
-    "CHECKS",
-    "Check",
-    "Finding",
-    "Kind",
-    "coded",
-    "codes_of",
-    "distinct",
-    "doubts_first",
-    "explain",
-    "finding",
-    "first_doubt",
-    "sentences",
-]
-
 Kind = Literal["doubt", "note"]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(package: str, home_of: Mapping[str, str]) -> Callable[[str], object]:
     """Return the function ``__getattr__`` of a package whose names stand in modules that are imported when used."""

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, Provenance, RowOrigin, Task
+from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, Provenance, Task
 from ens_plugin.adapters.registry import find_adapter
+from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.tally import both_scores

@@ -33,23 +33,6 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = [
-    "BAGGING",
-    "Failure",
-    "Sampling",
-    "bag_sizes",
-    "bags_of_trees",
-    "draw_rounds",
-    "draw_rows",
-    "explained",
-    "fill_every_leaf",
-    "judge_counts",
-    "log_chances",
-    "positive_rows",
-    "prove_bags",
-    "read_sampling",
-]
-
 UIntArray = NDArray[np.uint32]
 
 # Parameters that give each tree a bag of its own, for the messages that recommend them.

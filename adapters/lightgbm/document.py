@@ -14,18 +14,6 @@ from numpy.typing import DTypeLike, NDArray
 from ens_plugin.adapters.tree_table import LEAF, MOST_STATED, FlatTree, TreeTable, damage_of_tree
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 
-__all__ = [
-    "MODEL_START",
-    "SIZE_ALIASES",
-    "ModelText",
-    "TreeText",
-    "find_damage",
-    "is_complete",
-    "parse_model",
-    "truncated_forest",
-]
-
-
 # Bit of a split's decision type.
 CATEGORICAL = 1
 MODEL_START = b"tree\nversion="

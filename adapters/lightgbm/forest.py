@@ -30,7 +30,6 @@ from ens_plugin.adapters.contract import (
     EnsembleAdapter,
     EnsembleInfo,
     ProofStatistics,
-    RowOrigin,
     merge_sums,
     outputs_by_member,
 )
@@ -60,6 +59,7 @@ from ens_plugin.adapters.tree_table import count_rows
 from ens_plugin.adapters.trees import (
     COMPARED_ROWS,
     KEPT_BYTES,
+    RowOrigin,
     hold_split_values,
     judge_origin,
     show_split_values,
@@ -71,18 +71,6 @@ from ens_plugin.core.tally import both_scores
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
-
-__all__ = [
-    "DrawnRows",
-    "LightGBMForestAdapter",
-    "check_mode",
-    "check_not_refit",
-    "checked_trees",
-    "fitted_booster",
-    "judge_leaf_targets",
-    "labels_of",
-    "target_sums",
-]
 
 
 def fitted_booster(model: Any) -> Any:

@@ -36,16 +36,6 @@ from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
-__all__ = [
-    "LightGBM",
-    "Objective",
-    "PreparedRows",
-    "prepare_table",
-    "read_objective",
-    "train_arguments",
-    "with_categories",
-]
-
 
 class PreparedRows:
     """A table that can be sliced by rows, with the leaves that its rows reach where these are computed."""

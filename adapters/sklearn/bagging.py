@@ -18,7 +18,6 @@ from ens_plugin.adapters.contract import (
     EnsembleAdapter,
     EnsembleInfo,
     OutputKind,
-    RowOrigin,
     draw_bags,
     outputs_by_member,
     refuse_other_candidates,
@@ -70,15 +69,13 @@ from ens_plugin.adapters.sklearn.training import (
     refuse_other_part,
     training_target,
 )
-from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.adapters.trees import RowOrigin, judge_origin
 from ens_plugin.adapters.unwrap import output_count
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding
-
-__all__ = ["SklearnBaggingAdapter"]
 
 # From this release on, bagging draws rows by their weights.
 DRAWS_BY_WEIGHT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 8)

@@ -21,22 +21,6 @@ from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import NEGLIGIBLE, PART_ROWS, SINGLE_ROUNDING, BoolArray, FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
 
-__all__ = [
-    "BagCounts",
-    "check_first_splits",
-    "check_growth",
-    "check_growth_of_all",
-    "drawn_bits",
-    "drawn_numbers",
-    "first_splits",
-    "growth_sums",
-    "judge_first_splits",
-    "judge_growth",
-    "leaf_counts",
-    "refuse_other_numbers",
-    "seeded_bags",
-]
-
 Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
 _MEANS = ("squared_error", "friedman_mse", "poisson")

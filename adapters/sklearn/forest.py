@@ -30,7 +30,6 @@ from ens_plugin.adapters.contract import (
     EnsembleInfo,
     OutputKind,
     ProofStatistics,
-    RowOrigin,
     draw_bags,
     merge_sums,
     outputs_by_member,
@@ -88,35 +87,13 @@ from ens_plugin.adapters.sklearn.training import (
     training_target,
 )
 from ens_plugin.adapters.tree_table import LEAF, LEAVES_THAT_TELL, damage_of_tree, splits_by_column
-from ens_plugin.adapters.trees import judge_origin
+from ens_plugin.adapters.trees import RowOrigin, judge_origin
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import FloatArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
-
-__all__ = [
-    "TREES",
-    "IsolationForestAdapter",
-    "OneApiForestAdapter",
-    "RecordedBags",
-    "SklearnForestAdapter",
-    "are_plain_trees",
-    "are_recognised",
-    "checked_members",
-    "find_damage",
-    "grow_as_trees",
-    "growth_is_known",
-    "leaf_labels",
-    "leaf_outputs",
-    "outputs_by_tree",
-    "pure_labels",
-    "reached_labels",
-    "tree_output_kind",
-    "tree_splits",
-    "truncated_ensemble",
-]
 
 _OF_ALL_MEMBERS = ("oob_score_", "oob_decision_function_", "oob_prediction_")
 

@@ -23,14 +23,6 @@ from ens_plugin.adapters.sklearn.known_rows import hold_node_values, show_node_v
 from ens_plugin.core.bags import are_records_of, would_be_records_of
 from ens_plugin.core.validation import AnyIntArray, FloatArray
 
-__all__ = [
-    "Draw",
-    "KnownRows",
-    "known_rows",
-    "split_columns",
-    "tree_cells",
-]
-
 Records = NDArray[np.void]
 # Returns the training rows that a member was given, in that order; None where they are not known.
 Draw = Callable[[int], "AnyIntArray | None"]

@@ -15,14 +15,6 @@ from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.training_rows import MOST_DRAWS, UNLIMITED, LeafDraws
 from ens_plugin.core.validation import ROUNDING
 
-__all__ = [
-    "are_outputs_of_known_rows",
-    "are_shuffled_rows",
-    "draws_by_leaves",
-    "hold_node_values",
-    "show_node_values",
-]
-
 CHECKED_TREES, CHECKED_NODES = 8, 64
 CHECKED_ROWS, FIRST_ROWS = 2_000, 200
 

@@ -33,8 +33,6 @@ from ens_plugin.adapters.library import (
 from ens_plugin.adapters.sklearn.forest import find_damage
 from ens_plugin.errors import BagError
 
-__all__ = ["Sklearn"]
-
 _FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 _BAGGING = (BaggingClassifier, BaggingRegressor)
 

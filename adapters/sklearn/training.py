@@ -24,33 +24,6 @@ from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import ROUNDING, SINGLE_ROUNDING, counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
-__all__ = [
-    "DISTRIBUTIONS",
-    "TRAINING",
-    "UnfittedLearnerError",
-    "check_columns",
-    "check_fitted",
-    "check_fitted_columns",
-    "check_learner",
-    "check_predictions",
-    "check_row_count",
-    "checked_rows",
-    "drawing_weight",
-    "draws_by_weight",
-    "known_class",
-    "left_out_chances",
-    "oob_score",
-    "prepare_rows",
-    "probe_rows",
-    "redrawable",
-    "refusals",
-    "refuse_other_part",
-    "require_fitted",
-    "take_columns",
-    "training_target",
-    "unchanged_on_failure",
-]
-
 DISTRIBUTIONS = ("scikit-learn",)
 
 # scikit-learn 1.6 renamed the argument; nothing else about the call differs from 1.4 to 1.9.

@@ -45,45 +45,6 @@ from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import CELLS_AT_ONCE, STANDARD_ERRORS, BoolArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
 
-__all__ = [
-    "MAX_PROOFS",
-    "NEAR",
-    "N_SEEDS",
-    "UNSEEDED",
-    "WINDOW",
-    "Draws",
-    "Guess",
-    "Hit",
-    "Proof",
-    "RowSampler",
-    "SearchedDraws",
-    "Share",
-    "TreeEvidence",
-    "are_confirmed",
-    "chance_of_false_match",
-    "check_settings",
-    "first_outputs",
-    "generator_outputs",
-    "judge_leaf_sums",
-    "leaf_sums",
-    "likely_draws",
-    "lost_and_weak",
-    "n_draws",
-    "no_sampling",
-    "not_found",
-    "not_likely",
-    "packed_bags",
-    "powers_at",
-    "prove",
-    "proved_bags",
-    "search_generators",
-    "search_seeds",
-    "several_rounds",
-    "too_weak",
-    "tree_evidence",
-    "tree_words",
-]
-
 HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
 GIVE_BACK = (
     "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ...}), or "

@@ -20,15 +20,6 @@ from ens_plugin.adapters.tree_table import MOST_STATED, damage_of_tree
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError
 
-__all__ = [
-    "UBJSON_START",
-    "decode",
-    "encode",
-    "find_damage",
-    "library_cuts_names",
-    "stored_categories",
-]
-
 
 def stored_categories(stored: Any, column: Any) -> list[Any]:
     """Return categories for a column of a pandas table, which XGBoost finds again among those of its training.

@@ -32,23 +32,6 @@ from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
-__all__ = [
-    "FULL_RATE",
-    "GROWN_PARALLEL",
-    "Forest",
-    "LeafReader",
-    "Rows",
-    "Shape",
-    "TrainingParameters",
-    "form_members",
-    "learning_rate",
-    "read_forest",
-    "read_leaves",
-    "read_shape",
-    "shrunken",
-    "truncated_trees",
-]
-
 IS_SET = 1
 # Attribute of a truncated booster: the parallel trees of each class that were grown.
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"

@@ -27,8 +27,6 @@ from ens_plugin.adapters.members import GROWABLE, as_pandas, label_positions, wi
 from ens_plugin.adapters.xgboost.document import find_damage, stored_categories
 from ens_plugin.errors import UnsupportedModelError
 
-__all__ = ["XGBoost", "fit_arguments", "train_arguments"]
-
 DENSE_SHARE = 0.5  # share of stored entries above which a DMatrix is taken as dense
 
 

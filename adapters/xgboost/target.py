@@ -14,15 +14,6 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 
-__all__ = [
-    "Hessians",
-    "check_target",
-    "checkable_trees",
-    "hessian_of_a_row",
-    "judge_target",
-    "target_sums",
-]
-
 WEIGHTS_ALONE = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror")
 LOGISTIC = ("binary:logistic", "binary:logitraw", "reg:logistic")
 SOFTMAX = ("multi:softprob", "multi:softmax")

@@ -12,14 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from ens_plugin.adapters.contract import (
-    DistributedBags,
-    EnsembleAdapter,
-    EnsembleInfo,
-    ProofStatistics,
-    RowOrigin,
-    merge_sums,
-)
+from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, EnsembleInfo, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import (
     DrawCounts,
     check_replaced_methods,
@@ -33,6 +26,7 @@ from ens_plugin.adapters.trees import (
     COMPARED_ROWS,
     KEPT_BYTES,
     KeptLeaves,
+    RowOrigin,
     hold_split_values,
     judge_origin,
     show_split_values,
@@ -76,11 +70,6 @@ from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import BagError, DataMismatchError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding
-
-__all__ = [
-    "DrawnTrees",
-    "XGBoostTreesAdapter",
-]
 
 
 class DrawnTrees(DistributedBags):

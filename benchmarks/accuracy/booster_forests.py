@@ -16,8 +16,6 @@ from benchmarks.shared.problems import FORMULAS
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.core.tally import RowBlock, mean_and_sd, member_margins, strongest_rival, value_sums
 
-__all__ = ["LIBRARIES", "Library", "fresh_error", "scores", "tossed_rows"]
-
 Array = NDArray[Any]
 
 SHARE = 0.632

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.shared.results import Claim, table
-
-__all__ = ["SIZES", "Deviations", "Errors", "Targets", "by_size", "deviation_claims", "deviation_table"]
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim
 
 FloatArray = NDArray[np.float64]
 

@@ -25,8 +25,9 @@ from benchmarks.accuracy.deviations import (
 )
 from benchmarks.accuracy.few_trees import MAX_SIZE, VOTE_SETS, plans
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.core.error_curve import smallest_odd_size
 from ens_plugin.errors import WeakEstimateWarning
 

@@ -30,8 +30,9 @@ from benchmarks.shared.forests import (
     soft_outputs,
     value_outputs,
 )
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.core.error_curve import binomial_curve, recommended_size
 from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import WeakEstimateWarning

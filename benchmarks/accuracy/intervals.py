@@ -20,8 +20,9 @@ from benchmarks.shared.forests import (
     hard_votes,
     seed_votes,
 )
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.intervals import wilson_interval
 

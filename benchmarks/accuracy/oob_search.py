@@ -18,9 +18,10 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, ParameterSampler
 from tqdm import tqdm
 
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS, REAL_DATA, friedman1
-from benchmarks.shared.results import Claim, conclude, mean_and_se, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.oob.search import OneFold, make_oob_scorer
 

@@ -15,10 +15,9 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make
 from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
-
-__all__ = ["SETTINGS", "Outcome", "Setting", "measure"]
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[np.float64]
 Sample = tuple[Array, Array]

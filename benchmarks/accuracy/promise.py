@@ -21,11 +21,10 @@ import ens_plugin
 from benchmarks.checks.real_tables import are_installed, load
 from benchmarks.shared.forests import Plan, Record, kept
 from benchmarks.shared.keel import keel_rows, missing_keel
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, mean_and_se, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 from ens_plugin.errors import EnsPluginError, TooFewMembersError, WeakEstimateWarning
-
-__all__ = ["Found", "findings", "losses", "needed_size", "share_claim", "table_of_r", "true_losses"]
 
 Array = NDArray[Any]
 Sample = tuple[Array, Array]

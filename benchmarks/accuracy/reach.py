@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, mean_and_se, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 
 Array = NDArray[Any]
 

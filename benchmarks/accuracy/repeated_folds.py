@@ -11,9 +11,10 @@ from sklearn.model_selection import RepeatedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS, friedman1
-from benchmarks.shared.results import Claim, conclude, mean_and_se, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se, root_mean_square
 
 Array = NDArray[Any]
 

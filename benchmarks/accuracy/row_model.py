@@ -20,8 +20,9 @@ import ens_plugin
 from benchmarks.accuracy.promise import table_of_r
 from benchmarks.checks.real_tables import are_installed
 from benchmarks.shared.keel import keel_rows, missing_keel
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square
 from ens_plugin.errors import WeakEstimateWarning
 
 Array = NDArray[Any]

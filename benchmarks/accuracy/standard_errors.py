@@ -16,10 +16,9 @@ from sklearn.datasets import make_friedman3
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
-
-__all__ = ["SIZES", "TABLES", "Outcome", "Table", "measure"]
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[np.float64]
 Sample = tuple[Array, Array]

@@ -12,8 +12,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square
 from ens_plugin.core.error_curve import smallest_odd_size
 from ens_plugin.core.votes import soft_majority_error
 

@@ -14,9 +14,10 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.rivals.truth import size_of_agreement
 from benchmarks.shared.keel import keel_rows, missing_keel
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
 from benchmarks.shared.problems import FORMULAS
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square
 
 Array = NDArray[Any]
 

@@ -15,9 +15,10 @@ from sklearn import datasets
 
 import ens_plugin
 from benchmarks.checks.shuffled_subjects import N_TREES, forest
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import noisy_logistic
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 Table = tuple[Array, Array]

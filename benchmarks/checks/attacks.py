@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 # For each attack with wrong rows.
 GATE_ROUNDS, INPUTS, FITS = 0.25, 12.5, 0.125

@@ -19,8 +19,6 @@ from benchmarks.hard_data import labels, losses, many_labels, rare_labels, repea
 from benchmarks.shared.problems import friedman1, noisy_logistic
 from ens_plugin.papers.dynamic_pruning_2009 import prune
 
-__all__ = ["hard_cases"]
-
 Array = NDArray[Any]
 Table = tuple[Array, Array]
 Cases = Iterator[tuple[str, Callable[[], Any]]]

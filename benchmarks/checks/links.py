@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 # Of all arrangements, one in so many is tried on each store.
 SHARES = {"SQLite": 1, "files": 4, "server": 4}

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs, make_classification, make_moons, make_swiss_roll
 
-__all__ = ["KINDS", "ordinary_table"]
-
 Array = NDArray[Any]
 Table = tuple[Array, Array]
 Draw = Callable[[np.random.Generator, int, int], Table]

@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["INDEPENDENT", "KEPT", "LOOKED_AT_ONCE", "ONCE", "TUNED", "RealTable", "are_installed", "load", "names"]
-
 MOST_ROWS = 1200
 # A series is cut into so many parts, each of which stands for other times.
 PARTS = 10

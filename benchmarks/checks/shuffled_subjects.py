@@ -18,8 +18,9 @@ from sklearn.model_selection import GroupKFold
 import ens_plugin
 from benchmarks.checks.ordinary_tables import KINDS, ordinary_table
 from benchmarks.checks.real_tables import INDEPENDENT, KEPT, LOOKED_AT_ONCE, ONCE, TUNED, are_installed, load, names
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 

@@ -22,8 +22,9 @@ from sklearn.preprocessing import KBinsDiscretizer, QuantileTransformer, Standar
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.analysis.steps import step_findings
 from ens_plugin.papers.dynamic_pruning_2009 import prune

@@ -42,8 +42,6 @@ from benchmarks.shared.forests import DEFAULT_CACHE
 from benchmarks.shared.markdown import table
 from ens_plugin.errors import EnsPluginError
 
-__all__ = ["Constant", "Package", "altered", "changed", "kind_of_change", "main"]
-
 KEPT = DEFAULT_CACHE / "thresholds.json"
 ROOT = Path(ens_plugin.__file__).parent
 KINDS = ("verdict", "recommendation", "interval", "estimate", "text", "nothing")

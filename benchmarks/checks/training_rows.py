@@ -19,9 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import circle, noisy_logistic, twonorm
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]

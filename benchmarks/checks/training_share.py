@@ -15,9 +15,10 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import noisy_logistic, twonorm
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.errors import DataMismatchError, EnsPluginError
 
 Array = NDArray[Any]

@@ -7,8 +7,6 @@ import os
 import time
 from collections.abc import Callable
 
-__all__ = ["FIRST_ROWS", "FIRST_TREES", "compiled_environment", "measure"]
-
 FIRST_ROWS, FIRST_TREES, N_FEATURES = 200, 100, 20
 
 

@@ -18,8 +18,9 @@ import ens_plugin
 from benchmarks.cost.boosters import grown
 from benchmarks.cost.first_analysis import FIRST_ROWS, FIRST_TREES, compiled_environment
 from benchmarks.cost.stages import REST, STAGES, clocked
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 

@@ -15,8 +15,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from benchmarks.cost.boosters import grown
 from benchmarks.cost.profile import N_FEATURES, labelled, processor_seconds
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 Rows = Callable[[int, int, int], "tuple[Array, Array]"]

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts
 from ens_plugin.report.ensemble_report import EnsembleReport
 
 N_FEATURES, N_TREES, MAX_DEPTH = 20, 100, 10

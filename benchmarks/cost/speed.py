@@ -16,8 +16,9 @@ from sklearn.ensemble import RandomForestClassifier
 from threadpoolctl import threadpool_limits
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.evidence import tally_rows
 from ens_plugin.core.error_curve import binomial_curve, recommended_size

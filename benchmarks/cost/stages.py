@@ -11,8 +11,6 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
-__all__ = ["REST", "STAGES", "StageClock", "clocked"]
-
 REST = "the rest"
 ANALYSIS, CORE = "ens_plugin.analysis", "ens_plugin.core"
 # A function stands as module:name, a method as module:class.name; of libraries that are not loaded, none is timed.

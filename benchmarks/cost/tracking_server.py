@@ -14,8 +14,6 @@ from pathlib import Path
 
 import requests
 
-__all__ = ["serving"]
-
 START_TIMEOUT_S = 120
 
 

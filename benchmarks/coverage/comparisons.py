@@ -11,9 +11,10 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import Sample, friedman1, hard_easy_mixture, noisy_logistic
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.analysis import analyze_rows
 from ens_plugin.registry.evidence import compare_pairs
 from ens_plugin.tracking.digest import Measurement

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-__all__ = ["SCRIPTS", "main"]
-
 SCRIPTS = (
     "labels",
     "rare_labels",

@@ -12,8 +12,9 @@ from scipy.special import expit, ndtr
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 

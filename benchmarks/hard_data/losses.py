@@ -12,9 +12,10 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import friedman
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 Noise = Callable[[np.random.Generator, int], Array]

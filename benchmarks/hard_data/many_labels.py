@@ -13,10 +13,9 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
-
-__all__ = ["PROBLEMS", "Problem", "biases"]
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 Sample = tuple[Array, Array]

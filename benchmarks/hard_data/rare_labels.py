@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.errors import TooFewMembersError
 
 FloatArray = NDArray[np.float64]

@@ -14,8 +14,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]

@@ -13,8 +13,9 @@ from sklearn.ensemble import RandomForestClassifier
 from xgboost import XGBRFClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 import ens_plugin
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all, leaf_values, out_of_bag
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.core.comparison import Difference
 from ens_plugin.registry.evidence import compare_pairs

@@ -13,8 +13,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from benchmarks.shared.forests import Plan, Record, grow_all, random_numbers
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 

@@ -13,9 +13,10 @@ from sklearn.base import clone
 
 from benchmarks.learners.pruning import N_TREES, SHALLOW, ensemble
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
-from benchmarks.shared.results import Claim, conclude, mean_and_se, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 from ens_plugin.papers.dynamic_pruning_2009 import prune
 
 Array = NDArray[Any]

@@ -16,9 +16,10 @@ from sklearn.ensemble import RandomForestClassifier
 from tqdm import tqdm
 
 from benchmarks.shared.forests import Plan, Record, kept, leaf_values, out_of_bag
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
-from benchmarks.shared.results import Claim, conclude, mean_and_se, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 from ens_plugin.errors import NotConvergedWarning
 from ens_plugin.papers import ensemble_size_2013
 from ens_plugin.sizing.grow import PROBE_SIZE, grow

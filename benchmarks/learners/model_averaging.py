@@ -16,9 +16,10 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 
 from benchmarks.papers.model_averaging_2004 import bootstrap_share
 from benchmarks.shared.forests import Plan, Record, grow_all
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS, load_real
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier, joint_scores, mean_bound
 
 FloatArray = NDArray[np.float64]

@@ -15,9 +15,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.cost.speed import alternate
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.papers.dynamic_pruning_2009 import PrunedEnsemble, prune
 

@@ -14,8 +14,9 @@ import ens_plugin
 from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_MATRIX, OF_RANKS, OF_VALUES, PARTS, FreshTruth, outputs_of
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import GRID, gap_at
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.errors import EnsPluginError

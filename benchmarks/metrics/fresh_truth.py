@@ -13,16 +13,6 @@ from benchmarks.metrics.truth import Rows, drawn_means, known_outputs_curves, tr
 from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE
 from ens_plugin.analysis.metrics import ResolvedMetric
 
-__all__ = [
-    "FRESH_ROWS",
-    "OF_MATRIX",
-    "OF_RANKS",
-    "OF_VALUES",
-    "PARTS",
-    "FreshTruth",
-    "outputs_of",
-]
-
 Array = NDArray[Any]
 
 FRESH_ROWS = 12000

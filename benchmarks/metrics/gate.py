@@ -11,8 +11,9 @@ from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks.metrics.problems import logistic
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis import analyze_rows
 from ens_plugin.analysis.judged import JudgedMetric, metric_difference

@@ -13,8 +13,6 @@ from benchmarks.metrics.problems import Problem
 from benchmarks.metrics.truth import GRID, limit_of, parts_of, tree_draws
 from ens_plugin.analysis.metrics import ResolvedMetric
 
-__all__ = ["expected_matrices", "fresh_parts", "known_rows_curves", "matrices_curve"]
-
 Array = NDArray[Any]
 
 # Draws of trees at each size, or a few more, so that all trees of the pool are drawn equally often.

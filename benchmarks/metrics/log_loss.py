@@ -16,8 +16,9 @@ from sklearn.model_selection import train_test_split
 import ens_plugin
 from benchmarks.metrics.problems import PROBLEMS as LAWS
 from benchmarks.shared import problems
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]

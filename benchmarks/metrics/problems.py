@@ -11,8 +11,6 @@ from scipy.special import ndtr
 
 from benchmarks.shared.problems import friedman
 
-__all__ = ["PROBLEMS", "Problem", "logistic"]
-
 Array = NDArray[Any]
 
 

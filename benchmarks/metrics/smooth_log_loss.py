@@ -19,8 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from xgboost import XGBRFClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, mean_and_se, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, mean_and_se, root_mean_square
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]

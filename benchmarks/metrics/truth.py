@@ -12,19 +12,6 @@ from numpy.typing import NDArray
 from ens_plugin.analysis.label_metrics import matrix_metric
 from ens_plugin.analysis.metrics import ResolvedMetric, find_formula, of_matrix
 
-__all__ = [
-    "GRID",
-    "Rows",
-    "drawn_means",
-    "gap_at",
-    "known_outputs_curves",
-    "limit_of",
-    "parts_of",
-    "tree_draws",
-    "true_curve",
-    "true_size",
-]
-
 Array = NDArray[Any]
 
 GRID = (1, 2, 3, 5, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500)

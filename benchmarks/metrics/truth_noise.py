@@ -13,8 +13,9 @@ from benchmarks.metrics.by_name import LEAF, POOL, ROWS, given_for, known_root_m
 from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_VALUES, PARTS, FreshTruth
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import Rows, true_curve
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers.wavelengths import WIDTH_LAWS, Sample, WidthLaw, bag, cross_validate, draw_samples
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts
 from ens_plugin.papers.bagging_error_1996 import (
     conservative_stacking,
     e2,

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.shared.results import Claim, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim
 from ens_plugin.papers.model_averaging_2004 import settled_rows
-
-__all__ = ["CLINIC", "Queries", "fitted_chances", "joint_probabilities", "network_section"]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

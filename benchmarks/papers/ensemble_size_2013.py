@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
 from ens_plugin.core.votes import subset_majority_error
 from ens_plugin.papers.ensemble_size_2013 import (
     ban_size,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.votes import bagging_mistakes, unpacked
 from benchmarks.shared.forests import Plan, Record, grow_all
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
 from ens_plugin.core.error_curve import binomial_curve
 from ens_plugin.core.votes import fit_mixture
 from ens_plugin.papers.error_curves_2007 import expected_plugin_curve

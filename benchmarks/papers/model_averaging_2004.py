@@ -15,7 +15,8 @@ from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_opti
 from benchmarks.papers.stable_learners import error_sections
 from benchmarks.papers.vote_posterior import PAPER_MODELS, draw_posterior, posterior_section, vote_parameters
 from benchmarks.shared.keel import missing_keel
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
 from ens_plugin.papers.model_averaging_2004 import (
     general_sd_bound,
     mean_bound,

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from benchmarks.shared.forests import DEFAULT_CACHE
 
-__all__ = ["PaperOptions", "Repetitions", "read_paper_options"]
-
 
 @dataclass(frozen=True)
 class Repetitions:

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata, studentized_range
 
-__all__ = ["average_ranks", "nemenyi_distance"]
-
 
 def average_ranks(errors: ArrayLike) -> NDArray[np.float64]:
     """Return the mean over problems of each method's rank; 1 is the lowest error, and equal errors share their ranks.

@@ -22,7 +22,8 @@ from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_opti
 from benchmarks.papers.votes import bagging_mistakes
 from benchmarks.shared.forests import Plan, Record, grow_all
 from benchmarks.shared.keel import keel_rows, missing_keel
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
 
 FloatArray = NDArray[np.float64]
 

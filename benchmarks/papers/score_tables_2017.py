@@ -14,7 +14,8 @@ from benchmarks.papers.bites.scores import SETTINGS, Setting, Truth, bite_scores
 from benchmarks.papers.bites.sizes import SizeCase, SizeCell, measure_sizes, size_cases, size_section
 from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.table_simulation import CELLS, CellError, simulate_cell
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim, claims_table, publish, run_facts
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, load_score_tables
 from ens_plugin.papers.score_tables_2017.scores import NormalScores, loss_curve, score_bias_variance
 

@@ -13,10 +13,9 @@ from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.shared.keel import keel_rows
-from benchmarks.shared.results import Claim, mean_and_se, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim, mean_and_se
 from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
-
-__all__ = ["PROBLEMS", "Problem", "error_sections", "errors_of_split", "majority_labels"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -11,8 +11,6 @@ from scipy.special import expit, logit, ndtr
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, score_quadrature
 from ens_plugin.papers.score_tables_2017.scores import NormalScores, expected_loss
 
-__all__ = ["CELLS", "CellError", "simulate_cell"]
-
 FloatArray = NDArray[np.float64]
 
 # Mean score, spread of one member's score, members; sizes with a table of their own and between the nodes.

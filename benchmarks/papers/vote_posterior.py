@@ -11,10 +11,9 @@ from scipy.stats import beta
 from sklearn.naive_bayes import BernoulliNB
 
 from benchmarks.shared.keel import keel_rows
-from benchmarks.shared.results import Claim, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim
 from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
-
-__all__ = ["PAPER_MODELS", "divergence", "draw_posterior", "posterior_section", "vote_parameters"]
 
 FloatArray = NDArray[np.float64]
 

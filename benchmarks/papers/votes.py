@@ -12,8 +12,6 @@ from benchmarks.shared.forests import Plan, Record, leaf_values, out_of_bag, ran
 from benchmarks.shared.keel import keel_rows
 from benchmarks.shared.problems import FORMULAS
 
-__all__ = ["METHODS", "bagging_mistakes", "forest_mistakes", "out_of_bag_path", "split", "unpacked"]
-
 FloatArray = NDArray[np.float64]
 LabelArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

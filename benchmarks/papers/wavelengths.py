@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WIDTH_LAWS", "CrossValidation", "Sample", "bag", "cross_validate", "draw_samples", "fit", "predict"]
-
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 WidthLaw = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]

@@ -20,9 +20,10 @@ from benchmarks.rivals import tools
 from benchmarks.rivals.tools import Answer, Rows, Sizes, missing
 from benchmarks.rivals.truth import EXCESS, Members, Truth, truth
 from benchmarks.shared.keel import keel_rows, missing_keel
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import FORMULAS
-from benchmarks.shared.results import Claim, conclude, table
+from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
 

@@ -15,9 +15,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 import ens_plugin
 from benchmarks.shared.keel import keel_rows, missing_keel
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import friedman1
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square
 
 Array = NDArray[Any]
 

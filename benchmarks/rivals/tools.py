@@ -20,8 +20,6 @@ from sklearn.model_selection import train_test_split, validation_curve
 import ens_plugin
 from benchmarks.rivals.truth import Members
 
-__all__ = ["Answer", "Rows", "Sizes", "missing", "python_tools", "r_run", "sklearn_members", "ydf_members", "ydf_model"]
-
 Array = NDArray[Any]
 
 R_SCRIPT = Path(__file__).with_name("rivals.R")

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EXCESS", "Members", "Truth", "size_of_agreement", "truth"]
-
 Array = NDArray[Any]
 
 AGREEMENT, EXCESS = 0.99, 0.01

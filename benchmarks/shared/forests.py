@@ -19,25 +19,6 @@ from tqdm import tqdm
 
 from benchmarks.shared.problems import FORMULAS, friedman1, load_real
 
-__all__ = [
-    "DEFAULT_CACHE",
-    "FEW",
-    "FRESH_ROWS",
-    "HELD_OUT_ROWS",
-    "TRAINING_ROWS",
-    "Plan",
-    "Record",
-    "closed_form",
-    "grow_all",
-    "hard_votes",
-    "kept",
-    "out_of_bag",
-    "random_numbers",
-    "seed_votes",
-    "soft_outputs",
-    "value_outputs",
-]
-
 Array = NDArray[Any]
 Record = dict[str, Array]
 

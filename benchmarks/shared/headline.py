@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from benchmarks.shared.markdown import Row, claim_rows, sections, table
 
-__all__ = ["PROMISES", "headline", "with_headline"]
-
 BEGIN, END = "<!-- headline: begin -->", "<!-- headline: end -->"
 FIRST_SECTION = "<!-- benchmarks."
 

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["keel_rows", "missing_keel"]
-
 FloatArray = NDArray[np.float64]
 
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Row", "claim_rows", "sections", "table"]
-
 VERDICTS = ("met", "MISSED")
 
 

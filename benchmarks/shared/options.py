@@ -7,8 +7,6 @@ from pathlib import Path
 
 from benchmarks.shared.forests import DEFAULT_CACHE
 
-__all__ = ["Options", "read_options"]
-
 
 class Options(argparse.Namespace):
     """Options of one run.

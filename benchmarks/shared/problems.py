@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-__all__ = ["FORMULAS", "REAL_DATA", "Formula", "friedman", "friedman1", "load_real"]
-
 FloatArray = NDArray[np.float64]
 LabelArray = NDArray[np.int64]
 Sample = tuple[FloatArray, LabelArray]

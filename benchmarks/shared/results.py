@@ -21,18 +21,6 @@ from benchmarks.shared.headline import with_headline
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options
 
-__all__ = [
-    "RESULTS",
-    "Claim",
-    "claims_table",
-    "conclude",
-    "mean_and_se",
-    "publish",
-    "root_mean_square",
-    "run_facts",
-    "table",
-]
-
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
 PACKAGES = ("numpy", "scipy", "scikit-learn")

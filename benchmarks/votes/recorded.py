@@ -16,8 +16,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square
 from benchmarks.votes.simulated import counted_answers, won
 from ens_plugin.core.certificate import is_settled
 from ens_plugin.errors import EnsPluginWarning

@@ -11,8 +11,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 import ens_plugin
+from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import Claim, conclude, root_mean_square, table
+from benchmarks.shared.results import Claim, conclude, root_mean_square
 from ens_plugin.errors import EnsPluginWarning
 
 Array = NDArray[np.float64]

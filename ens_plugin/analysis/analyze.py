@@ -98,21 +98,6 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.unlabelled import Agreement
     from ens_plugin.core.weights import RowWeight
 
-__all__ = [
-    "UNCHECKED_ROWS",
-    "KnownRows",
-    "analyze",
-    "analyze_outputs",
-    "analyze_rows",
-    "build_report",
-    "in_bag",
-    "open_model",
-    "proof_notes",
-    "report_on_rows",
-    "run_analysis",
-    "tally_model_rows",
-    "with_member_findings",
-]
 
 UNPROVED_TARGET = finding(
     "unproved-target",

@@ -38,23 +38,6 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError
 
-__all__ = [
-    "NO_METRIC",
-    "as_seed",
-    "check_options",
-    "encode_target",
-    "evaluation_weights",
-    "granted_threads",
-    "metric_of_label",
-    "metric_without_label",
-    "refuse_own_loss",
-    "refuse_own_weights",
-    "refuse_weighted_metric",
-    "resolve_options",
-    "row_weights",
-    "target_array",
-]
-
 NO_METRIC = "criterion='metric' needs a metric: pass metric='roc_auc' for example."
 # Kish's number of rows, below which one row decides nearly alone.
 FEWEST_EFFECTIVE = 1.5

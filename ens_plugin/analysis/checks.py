@@ -36,20 +36,6 @@ from ens_plugin.errors import WeakEstimateWarning, warn_user
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.ensemble_report import EnsembleReport
 
-__all__ = [
-    "SEPARATE_CASES",
-    "AlikeRows",
-    "alike_findings",
-    "compared_number",
-    "compared_rows",
-    "is_sorted",
-    "member_losses",
-    "numbers",
-    "numeric_columns",
-    "unequal_bag_doubts",
-    "warn_of_doubts",
-]
-
 
 class AlikeRows(NamedTuple):
     """What tells which training rows may belong together, beside the members' outputs.

@@ -18,23 +18,6 @@ from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS
 
-__all__ = [
-    "DOUBTED_SHARE",
-    "SEPARATE_CASES",
-    "HashedRows",
-    "RepeatedRows",
-    "RowLikeness",
-    "as_table",
-    "find_repeats",
-    "hash_rows",
-    "held_out_copies",
-    "identical_rows",
-    "record_hashes",
-    "row_cells",
-    "row_hashes",
-    "row_likeness",
-]
-
 Hashes = NDArray[np.uint64]
 
 BLOCK_VALUES = 32_768  # stay in a processor's cache

@@ -40,8 +40,6 @@ from ens_plugin.core.weights import RowWeight, as_row_weight, bounds_by_members
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve
 
-__all__ = ["N_SIZES", "estimate_regression", "largest_shared_size", "parts_by_members"]
-
 # A part with fewer rows in the sample of members' outputs is joined to another.
 FEWEST_SAMPLED = 5
 N_SIZES = 220

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["ErrorCurveDisplay"]
-
 
 class ErrorCurveDisplay:
     """Chart of the error, or a metric, by ensemble size, made as the displays of scikit-learn are.

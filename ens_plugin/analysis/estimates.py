@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ens_plugin.core.validation import FloatArray, IntArray
     from ens_plugin.report.result import BiasVariance, ErrorCurve, SizeRecommendation
 
-__all__ = ["SLOW_ROWS", "Estimates", "ResolvedOptions", "algorithmic_sd", "are_votes"]
-
 
 @dataclass(frozen=True, eq=False)
 class ResolvedOptions:

@@ -34,25 +34,6 @@ if TYPE_CHECKING:
     from ens_plugin.core.losses import LossMoments
     from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 
-__all__ = [
-    "BLOCK_BYTES",
-    "DELAY_S",
-    "SAMPLE_ROWS",
-    "BlockReader",
-    "Evidence",
-    "Progress",
-    "TimeLimit",
-    "block_rows",
-    "label_count",
-    "progress_bar",
-    "row_blocks",
-    "sample_limit",
-    "sampling_seed",
-    "tally_in_time",
-    "tally_of",
-    "tally_rows",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Evidence:

@@ -18,13 +18,6 @@ from ens_plugin.analysis.variance import with_linear_logarithm
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, Difference
 from ens_plugin.errors import InputError
 
-__all__ = [
-    "JudgedMetric",
-    "judge_metric",
-    "metric_difference",
-    "rows_of_both",
-]
-
 N_RESAMPLES = 400
 # Groups of members that are left out, one after the other.
 N_GROUPS = 20

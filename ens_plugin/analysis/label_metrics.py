@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ens_plugin.core.validation import ROUNDING, FloatArray
 from ens_plugin.errors import InputError
 
-__all__ = ["MatrixMetric", "Score", "matrix_metric"]
-
 # Returns a metric for a confusion matrix: weighted numbers of rows by label and by predicted label.
 MatrixMetric = Callable[[FloatArray], float]
 # Returns the metric of labels, predicted labels as columns of 0 and 1, and weights, as a scorer computes it.

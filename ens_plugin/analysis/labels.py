@@ -51,23 +51,6 @@ from ens_plugin.core.weights import RowWeight, as_row_weight, effective_groups
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS, BiasVariance, ErrorCurve, LabelErrors, SizeRecommendation
 
-__all__ = [
-    "LabelEstimates",
-    "LabelledEstimates",
-    "agreement_law",
-    "curve_sizes",
-    "draw_alike_rows",
-    "draw_labels",
-    "drawn_rows",
-    "estimate_labels",
-    "gap_doubts",
-    "label_errors",
-    "labelled_by_members",
-    "largest_tied",
-    "scaled_errors",
-    "subset_rates",
-]
-
 # Rows whose shares are drawn; the error of all rows corrects that of these.
 DRAWN_ROWS = 6_000
 MAX_ANCHOR, SEED_OF_SUBSETS = 51, 20_130_704

@@ -18,8 +18,6 @@ from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import ErrorCurve, ZeroProbabilities
 from ens_plugin.report.text import error_text, interval_text
 
-__all__ = ["LogLosses", "findings_on_zeros", "log_losses", "zero_findings"]
-
 # A log loss counts as finite from the size on at which as many rows have no probability of 0 with this chance.
 CHANCE = 0.9
 

@@ -47,28 +47,6 @@ from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
 
-__all__ = [
-    "LabelMetricCurve",
-    "MatrixMetricCurve",
-    "MetricChange",
-    "MetricLaw",
-    "Resampled",
-    "SubsetAverages",
-    "bootstrap_counts",
-    "end_outputs",
-    "error_metric_curve",
-    "estimate_own_loss",
-    "label_metric_curve",
-    "largest_subsets",
-    "line_in_error",
-    "metric_size",
-    "resample_level",
-    "resample_rows",
-    "subset_averages",
-    "typical_size",
-    "with_metric_curve",
-]
-
 # Errors of each label at which the metric is computed; a cubic spline has it between them.
 LEAST_RANGE = 1e-6
 # Random confusion matrices by which a metric that is linear in the error is found.

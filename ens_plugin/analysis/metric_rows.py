@@ -38,22 +38,6 @@ from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import ErrorCurve
 
-__all__ = [
-    "FEWEST_OF_LABEL",
-    "SMOOTHED_ROWS",
-    "MetricRows",
-    "RankedChances",
-    "expected_outputs",
-    "large_tolerance_notes",
-    "low_score_doubts",
-    "metric_rows",
-    "rank_chances",
-    "ranking_offset",
-    "rare_label_doubts",
-    "refuse_no_value",
-    "with_chance",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class RankedChances:

@@ -26,39 +26,6 @@ from ens_plugin.core.validation import ROUNDING, FloatArray, counted, label_text
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
 
-__all__ = [
-    "AREA",
-    "PRECISION",
-    "RANKED",
-    "RANKINGS",
-    "Formula",
-    "KnownFormula",
-    "LabelOutputs",
-    "NoPositiveLabelError",
-    "OfWeights",
-    "OutputMetric",
-    "ProbabilityOutputs",
-    "Ranking",
-    "ResolvedMetric",
-    "ScoreOutputs",
-    "ValueOutputs",
-    "accepts_weights",
-    "check_metric",
-    "find_formula",
-    "has_greatest",
-    "is_of_scikit_learn",
-    "is_scorer",
-    "mean_over_outputs",
-    "of_matrix",
-    "ranking_notes",
-    "resolve_metric",
-    "resolve_scorer",
-    "resolve_scorer_of_label",
-    "scorer_called",
-    "squared_error",
-    "with_positive_label",
-]
-
 # Distances between two normal distributions at which the average precision is integrated.
 FARTHEST, N_POINTS = 8.0, 801
 STEP = 0.05

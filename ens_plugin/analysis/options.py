@@ -8,13 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "CRITERIA",
-    "AnalysisOptions",
-    "Metric",
-    "ScorerOfLabel",
-]
-
 
 class ScorerOfLabel(NamedTuple):
     """A scorer of scikit-learn, or its name, for two labels of which one is named as the positive one, as text."""

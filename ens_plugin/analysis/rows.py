@@ -31,22 +31,6 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.metrics import ResolvedMetric
     from ens_plugin.analysis.options import AnalysisOptions
 
-__all__ = [
-    "LIKE_TRAINING_ROWS",
-    "UNKNOWN_ROWS",
-    "Rows",
-    "changed_rows_share",
-    "compare_rows_with_stored",
-    "compare_with_stored",
-    "doubts_about_changed_rows",
-    "judge_held_out_rows",
-    "outputs_of_some",
-    "own_prediction_doubts",
-    "read_rows",
-    "refuse_other_outputs",
-    "training_bags",
-    "unit_findings",
-]
 
 COMPARED_ROWS = 1000
 

@@ -27,24 +27,6 @@ from ens_plugin.report.result import RARE, Criterion, LabelBasis, SizeRecommenda
 if TYPE_CHECKING:
     pass
 
-__all__ = [
-    "PROMISED_LEVEL",
-    "Goal",
-    "NoLimit",
-    "SizeLaw",
-    "agreement_size",
-    "choose_recommendation",
-    "probability_size",
-    "promised_size",
-    "rare_label_notes",
-    "recommend",
-    "recommendation_reason",
-    "recommended_size",
-    "target_variance",
-    "values_size",
-    "with_sizes",
-]
-
 
 class SizeLaw(Protocol):
     """How much an ensemble of each size loses against the infinite ensemble, in one respect.

@@ -22,8 +22,6 @@ from ens_plugin.core.validation import STANDARD_ERRORS, FloatArray, one_line, pr
 from ens_plugin.errors import DataMismatchError, EnsPluginWarning, WeakEstimateWarning, warn_user
 from ens_plugin.findings import Finding, finding
 
-__all__ = ["cross_fitting_explained", "step_findings", "warn_of_steps"]
-
 # Of the variance of a target that the rows tell nothing of. A share just below has moved an error by 3.5 points; half
 # of it would doubt encoders of ten categories in a thousand rows, which move it by none.
 LARGEST_SHARE = 0.02

@@ -69,7 +69,6 @@ from ens_plugin.report.text import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Agreement", "agreement"]
 
 SCHEMA_VERSION = 1
 # Of a printed result: sizes relative to the present one, and characters of a warning.

@@ -45,26 +45,6 @@ from ens_plugin.core.validation import CELLS_AT_ONCE, BoolArray, FloatArray, Int
 from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import FEWEST_ROWS
 
-__all__ = [
-    "PredictionSpread",
-    "SpreadKind",
-    "TrainingDraws",
-    "TrainingVariance",
-    "blocks_of_rows",
-    "cautions_of_formula",
-    "cautions_of_noise",
-    "cautions_of_rows",
-    "cautions_of_sampling",
-    "closed_form",
-    "deletion_scale",
-    "member_predictions",
-    "metric_sd_over_seeds",
-    "prediction_spread",
-    "read_draws",
-    "training_variance",
-    "with_linear_logarithm",
-]
-
 
 def cautions_of_sampling(adapter: EnsembleAdapter, draws: DrawCounts, n_units: int) -> tuple[str, ...]:
     """Return the warnings about few rows or groups, `n_units` of them, and about weights taken from them."""

@@ -40,22 +40,6 @@ from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import FEWEST_ROWS, LabelBasis
 
-__all__ = [
-    "MOST_MISSING_OF_LABEL",
-    "RowShares",
-    "encode_groups",
-    "group_chances",
-    "group_doubts",
-    "largest_group",
-    "missing_weight",
-    "reach_of_groups",
-    "refuse_groups_in_bags",
-    "refuse_unweighable",
-    "row_shares",
-    "with_groups",
-    "with_reach",
-]
-
 FEWEST_GROUPS = 10
 REFUSED_WEIGHT = 0.2
 # Where fewer groups have two members, most usable ones have no more, from which the error was too low by a third.

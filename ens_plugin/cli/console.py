@@ -30,22 +30,6 @@ from ens_plugin.tracking.connection import (
     without_secrets,
 )
 
-__all__ = [
-    "NOT_MET",
-    "NO_RESULT",
-    "SHARE",
-    "browse_hint",
-    "notice",
-    "only_results_on_stdout",
-    "output_option",
-    "paragraph",
-    "quiet_libraries",
-    "show_refusal",
-    "use_store",
-    "write_bytes",
-    "write_text",
-]
-
 Command = TypeVar("Command", bound=Callable[..., object])
 
 # Exit codes: a demand is not met; there is no result.

@@ -16,7 +16,6 @@ from ens_plugin.tracking.connection import check_server, tracking_errors
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["demo_experiments", "demonstrated", "demonstrations", "log_demonstrations"]
 
 # An experiment for each data set, because errors on different data cannot be read off the same chart.
 EXPERIMENTS = {name: f"ens-plugin demo: {name}" for name in ("breast cancer", "digits", "diabetes")}

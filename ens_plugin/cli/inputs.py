@@ -31,28 +31,6 @@ from ens_plugin.tracking.models import is_uri, load_model
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "KINDS",
-    "NO_PARQUET",
-    "Analysis",
-    "AnalysisRequest",
-    "analysis_arguments",
-    "analysis_of",
-    "budget_arguments",
-    "feature_arguments",
-    "features_for_model",
-    "is_read_in_two_ways",
-    "left_out_note",
-    "load_named",
-    "load_requested",
-    "max_size_option",
-    "means_arguments",
-    "model_and_rows",
-    "read_samples",
-    "read_table",
-    "row_arguments",
-    "rows_for_model",
-]
 
 PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".ftr")

@@ -28,19 +28,6 @@ from ens_plugin.report.text import (
 from ens_plugin.sizing.budget import measure_costs
 from ens_plugin.sizing.truncate import Check, Savings, measure_savings
 
-__all__ = [
-    "Limits",
-    "Recommendation",
-    "as_json",
-    "as_markdown",
-    "as_text",
-    "budget_checks",
-    "checks_of",
-    "recommended",
-    "savings_lines",
-    "savings_markdown_lines",
-]
-
 SCHEMA_VERSION = 1
 BUDGET_ROWS = 7
 

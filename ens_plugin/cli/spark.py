@@ -23,8 +23,6 @@ from ens_plugin.cli.inputs import AnalysisRequest, left_out_note, load_requested
 from ens_plugin.errors import ClusterError, InputError
 from ens_plugin.report.ensemble_report import EnsembleReport
 
-__all__ = ["SparkEngine", "feature_columns", "spark_options"]
-
 STDERR = 2
 EXCEPTION = re.compile(r"^(?:Exception in thread \S+ |Caused by)?:? ?[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
 

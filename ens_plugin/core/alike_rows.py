@@ -13,36 +13,6 @@ from ens_plugin.core.sample import Sample, ScoreBlock
 from ens_plugin.core.tally import RowBlock, ValueTally, count_members, member_margins, strongest_rival
 from ens_plugin.core.validation import STANDARD_ERRORS, AnyIntArray, BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "FEWEST_COPIED",
-    "MateLosses",
-    "Records",
-    "are_alike",
-    "are_equally_frequent",
-    "are_few",
-    "are_own_labels",
-    "are_own_values",
-    "column_halves",
-    "copied_rows",
-    "drawn_beside",
-    "end_at_a_tie",
-    "hidden_share",
-    "interpolated",
-    "leads",
-    "mate_losses",
-    "mates_before_gap",
-    "merge_alike",
-    "nearest_in_columns",
-    "nearest_rows",
-    "nearness",
-    "nearness_in_ensemble",
-    "numbered",
-    "output_cells",
-    "row_ranks",
-    "scattered",
-    "turns_taken",
-]
-
 PlaceArray = NDArray[np.intp]
 
 Hashes = NDArray[np.uint64]

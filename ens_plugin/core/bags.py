@@ -15,20 +15,6 @@ from ens_plugin.core.validation import PART_ROWS, BoolArray, FloatArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = [
-    "UNSEEN",
-    "BagProof",
-    "Bags",
-    "are_records_of",
-    "are_wrong_too_often",
-    "chance_to_match",
-    "drawn_share_of_error",
-    "is_lower_where_drawn",
-    "match_training_rows",
-    "may_be_known",
-    "would_be_records_of",
-]
-
 
 @dataclass(frozen=True)
 class BagProof:

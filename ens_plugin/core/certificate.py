@@ -44,8 +44,6 @@ from numpy.typing import ArrayLike
 from ens_plugin.core.validation import BoolArray, FloatArray, as_numbers, check_finite
 from ens_plugin.errors import InputError
 
-__all__ = ["RATES", "WEIGHTS", "as_level", "is_settled", "log_wealth"]
-
 # The best rate for a share p of two labels' votes is 2 p - 1.  Unanimous votes take the highest, which has more weight.
 RATES = np.geomspace(0.06, 0.98, 12)
 WEIGHTS = np.append(np.full(RATES.size - 1, 0.9 / RATES.size), 0.1 + 0.9 / RATES.size)

@@ -14,22 +14,6 @@ from ens_plugin.core.judged_rows import JudgedRows, judged_by_both
 from ens_plugin.core.tally import LabelTally, ValueTally, count_members
 from ens_plugin.core.validation import FloatArray, as_weight
 
-__all__ = [
-    "FEWEST_PAIRS",
-    "OUT_OF_BAG_FACTOR",
-    "Difference",
-    "agreement_interval",
-    "influence_on_variance",
-    "interval_over_seeds",
-    "mean_difference",
-    "paired_difference",
-    "row_losses",
-    "separate_difference",
-    "share_difference",
-    "shared_luck_variance",
-    "squared_losses_at",
-]
-
 
 def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
     r"""Return the variance of the measured mean loss over seeds and bags, without each row's own part.

@@ -34,23 +34,6 @@ from ens_plugin.core.votes import (
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.errors import InputError
 
-__all__ = [
-    "ERROR_FACTOR",
-    "Anchor",
-    "Extrapolation",
-    "agreement",
-    "anchor_models",
-    "binomial_curve",
-    "extrapolate",
-    "hypergeometric_curve",
-    "hypergeometric_limit",
-    "recommended_size",
-    "smallest_odd_size",
-    "subset_limit",
-    "subset_sizes",
-    "tie_probability",
-]
-
 ROWS_PER_DROPPED_ROW = 10
 
 

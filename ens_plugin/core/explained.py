@@ -11,8 +11,6 @@ import numpy as np
 
 from ens_plugin.core.validation import FloatArray
 
-__all__ = ["Explained", "explained"]
-
 # Groups of rows with like values in a column: few for a trend with bends, many for jumps, and one for each value.
 GROUPS = (8, 64, sys.maxsize)
 

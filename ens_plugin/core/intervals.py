@@ -18,27 +18,6 @@ from scipy.special import ndtr, ndtri
 
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, previous_odd_size
 
-__all__ = [
-    "N_DRAWS",
-    "N_PARTS",
-    "SD_INFLATION",
-    "ErrorDraws",
-    "FittedTail",
-    "LargestValues",
-    "TrainingRatio",
-    "algorithmic_variance",
-    "dyadic_variance",
-    "fit_tail",
-    "hall_limits",
-    "interval_of_draws",
-    "largest_values",
-    "pooled_ratio",
-    "pooled_variance",
-    "size_interval",
-    "size_of_approach",
-    "wilson_interval",
-]
-
 SD_INFLATION = 1.1
 N_DRAWS = 200
 SUM_ROWS = 512

@@ -13,15 +13,6 @@ from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.core.weights import RowWeight, as_row_weight
 
-__all__ = [
-    "FEWEST_MEMBERS",
-    "SquaredCovariance",
-    "left_out_covariances",
-    "left_out_sd",
-    "squared_covariance",
-    "variance_over_seeds",
-]
-
 FEWEST_MEMBERS = 4
 COLUMNS = 2048
 

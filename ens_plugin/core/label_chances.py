@@ -10,8 +10,6 @@ from scipy.special import expit
 from ens_plugin.core.row_model import MAX_ITERATIONS
 from ens_plugin.core.validation import NEGLIGIBLE, FloatArray
 
-__all__ = ["LabelChances", "chances_of_labels"]
-
 # Prior precision of the coefficients: a logistic line is fitted freely, more than that only where the data need it.
 PRECISION: FloatArray = np.array([1e-6, 1e-3, 1.0, 1.0, 1.0])
 SMALL_STEP = 1e-8

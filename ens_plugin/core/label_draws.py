@@ -29,25 +29,6 @@ from ens_plugin.core.row_model import (
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_sizes
 from ens_plugin.core.weights import bounds_by_members
 
-__all__ = [
-    "SEED_OF_DRAWS",
-    "SQRT_TWO_PI",
-    "Contest",
-    "Draws",
-    "LabelDensities",
-    "LabelDraws",
-    "LabelledRows",
-    "Outputs",
-    "draw_cells",
-    "draws_of",
-    "find_cells",
-    "fit_by_label",
-    "normal_draws",
-    "spread_levels",
-    "value_order",
-    "victory",
-]
-
 # Single precision is far more than the draws have, and takes half the time.
 Draws: TypeAlias = NDArray[np.float32]
 

@@ -47,8 +47,6 @@ from ens_plugin.core.tally import RowBlock, member_margins, strongest_rival, sum
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 from ens_plugin.core.votes import group_counts
 
-__all__ = ["LabelRecord", "LabelShares", "draw_shares", "fit_label_shares", "record_labels"]
-
 # Parts of the mass on one main rival, and masses in votes, of the Dirichlet distributions that are mixed.
 PARTS = np.array([0.0, 0.1, 0.25, 0.5, 0.8])
 MASSES = np.exp(np.array([0.0, 1.2, 2.4, 3.6, 4.8]))

@@ -31,16 +31,6 @@ from ens_plugin.core.row_model import (
 from ens_plugin.core.validation import AnyIntArray, FloatArray
 from ens_plugin.core.votes import group_counts
 
-__all__ = [
-    "CLIPPED_LOSS",
-    "OwnShares",
-    "VoteShares",
-    "fit_vote_shares",
-    "log_loss",
-    "none_of",
-    "votes_per_member",
-]
-
 # What scikit-learn's log loss is of a row whose label has probability 0.
 CLIPPED_LOSS = float(-np.log(np.finfo(np.float64).eps))
 # Near 0 the density of the shares is in proportion to a power of them: in the mean to the share itself, and to powers

@@ -27,20 +27,6 @@ from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_size
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
 
-__all__ = [
-    "ROWS_OF_LUCK",
-    "LossMoments",
-    "SquaredLoss",
-    "brier_loss",
-    "brier_terms_of_scores",
-    "fit_moments",
-    "loss_moments",
-    "member_terms",
-    "residual_limits",
-    "residuals_at_size",
-    "term_moments",
-]
-
 TINY = 1e-200
 
 

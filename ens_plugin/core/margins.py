@@ -45,8 +45,6 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 
-__all__ = ["DrawnScores", "MarginModel", "RivalMargins", "draw_margins", "fit_margins"]
-
 SPREAD_LEVELS = np.arange(1, 200) / 200
 SPREAD_BANDWIDTH = 0.075
 FEWEST_SPREAD_ROWS = 20.0

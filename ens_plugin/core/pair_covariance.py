@@ -19,22 +19,6 @@ from ens_plugin.core.comparison import influence_on_variance
 from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import ROUNDING, BoolArray, FloatArray
 
-__all__ = [
-    "PART_ROWS",
-    "STEP",
-    "LossOfRows",
-    "curvature_slopes",
-    "curvatures",
-    "curved_terms",
-    "fold_groups",
-    "mean_pair_covariance",
-    "mean_terms",
-    "shared_terms",
-    "shared_variance",
-    "terms_along",
-    "terms_of_variance",
-]
-
 MAX_PRODUCTS = 200_000_000
 LEAST_BLOCK = 100
 # Strided blocks are copied together up to so many bytes of outputs; rows of fewer do not fill a line of the cache.

@@ -38,8 +38,6 @@ from ens_plugin.core.error_curve import smallest_odd_size
 from ens_plugin.core.intervals import interval_of_draws
 from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, as_sizes
 
-__all__ = ["PartitionLaw", "build_agreement_table", "fit_partitions"]
-
 LEADS = np.append(np.linspace(0.02, 0.98, 25), [0.99, 0.997])
 CONCENTRATIONS = np.geomspace(0.02, 1000.0, 20)
 POINTS = np.stack([axis.ravel() for axis in np.meshgrid(LEADS, CONCENTRATIONS, indexing="ij")])

@@ -14,36 +14,6 @@ from scipy.optimize import minimize
 
 from ens_plugin.core.validation import AnyIntArray, FloatArray
 
-__all__ = [
-    "GRID",
-    "MAX_ITERATIONS",
-    "MAX_VOTES",
-    "N_CELLS",
-    "BandMatrix",
-    "Density",
-    "Likelihood",
-    "PowerPrior",
-    "ProductMatrix",
-    "RowGroups",
-    "RowModel",
-    "binomial_likelihood",
-    "cell_weights",
-    "design",
-    "effective_votes",
-    "end_power",
-    "fit_density",
-    "fit_density_near",
-    "fit_tilt",
-    "group_means",
-    "is_close",
-    "mean_posterior",
-    "model_error",
-    "refit_density",
-    "rougher_density",
-    "row_means",
-    "tilted",
-]
-
 
 class ProductMatrix:
     """A matrix as the product of two smaller ones; multiplied from both sides as the whole matrix would be."""

@@ -48,27 +48,6 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.errors import InputError
 
-__all__ = [
-    "Combine",
-    "PackedOutputs",
-    "Sample",
-    "ScoreBlock",
-    "SubsetRates",
-    "combined_outputs",
-    "content_order",
-    "move_rows",
-    "pack_outputs",
-    "rates_of_subsets",
-    "rates_of_votes",
-    "sample_keys",
-    "smallest_keys",
-    "spread_rows",
-    "subset_combinations",
-    "subset_mean_orders",
-    "subset_means",
-    "subset_statistics",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreBlock(RowBlock):

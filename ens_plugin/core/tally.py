@@ -19,36 +19,6 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.validation import BoolArray, Column, FloatArray, IntArray, in_few_bytes
 
-__all__ = [
-    "CHUNK",
-    "LabelTally",
-    "LeadTally",
-    "RowBlock",
-    "Subsets",
-    "Tally",
-    "ValueTally",
-    "both_scores",
-    "contests",
-    "copy_rows",
-    "count_members",
-    "empty_tally",
-    "label_support",
-    "lead_contests",
-    "mean_and_sd",
-    "member_labels",
-    "member_margins",
-    "select_rows",
-    "strongest_rival",
-    "sum_over_members",
-    "sum_squares_over_members",
-    "take_rows",
-    "tally_labels",
-    "tally_leads",
-    "tally_values",
-    "value_sums",
-    "wrong_support",
-]
-
 # Blocks of rows start at multiples of so many, of which what is computed stays in a processor's cache.
 CHUNK = 256
 CELLS_AT_ONCE = 2**17

@@ -18,15 +18,6 @@ from ens_plugin.core.bags import LIKELIER
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "MOST_DRAWS",
-    "UNLIMITED",
-    "LeafDraws",
-    "TrainingShare",
-    "estimate_training_share",
-    "share_of_equal_rows",
-]
-
 # A limit that no number of draws exceeds.
 UNLIMITED = 255
 # Numbers of draws, one byte each, that are kept: a few members tell as much of many rows as many members of few.

@@ -38,20 +38,6 @@ from ens_plugin.core.validation import (
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.errors import InputError, WeakEstimateWarning, warn_user
 
-__all__ = [
-    "LOWER_HALF",
-    "MOST_CACHED",
-    "Mixture",
-    "fit_mixture",
-    "group_counts",
-    "majority_curve",
-    "majority_error",
-    "share_angle",
-    "soft_majority_error",
-    "subset_majority_error",
-    "warn_of_few_rows",
-]
-
 # For larger sizes, the incomplete beta function is quicker than one step per two members. A curve has most of the sizes
 # up to its largest; other errors are wanted at few.
 LARGEST_OF_CURVE = 100_000

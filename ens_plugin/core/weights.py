@@ -24,20 +24,6 @@ from ens_plugin.core.validation import (
 )
 from ens_plugin.errors import InputError
 
-__all__ = [
-    "MOST_DISPERSION",
-    "Representation",
-    "RowWeight",
-    "as_row_weight",
-    "bounds_by_members",
-    "design_effect",
-    "effective_groups",
-    "group_sums",
-    "represent",
-    "row_quantiles",
-    "small_number_factor",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class RowWeight:

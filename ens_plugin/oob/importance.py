@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-__all__ = [
-    "PermutationImportance",
-    "oob_permutation_importance",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:

@@ -50,17 +50,6 @@ from ens_plugin.errors import (
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.text import first_rows
 
-__all__ = [
-    "OobPredictions",
-    "TrainingRows",
-    "left_out_notes",
-    "mean_outputs",
-    "oob_predictions",
-    "read_training_rows",
-    "refuse_other_prediction",
-    "usable_rows",
-]
-
 
 class MeanOutputs(NamedTuple):
     """Mean outputs of rows, by label for a classifier, and the number of members that count; 0 for rows without any."""

@@ -19,8 +19,6 @@ from ens_plugin.core.validation import as_count
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.report.ensemble_report import EnsembleReport
 
-__all__ = ["OneFold", "OobScorer", "make_oob_scorer"]
-
 
 @dataclass(frozen=True)
 class OneFold:

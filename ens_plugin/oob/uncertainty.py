@@ -32,8 +32,6 @@ from ens_plugin.report.text import first_rows, printable, wrapped
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PredictionUncertainty", "predict_with_uncertainty"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionUncertainty:

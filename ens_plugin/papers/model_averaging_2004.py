@@ -31,7 +31,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from ens_plugin.adapters.sklearn.training import checked_rows, refusals, require_fitted, unchanged_on_failure
+from ens_plugin.adapters.members import refusals
+from ens_plugin.adapters.sklearn.training import checked_rows, require_fitted, unchanged_on_failure
 from ens_plugin.analysis.arguments import target_array
 from ens_plugin.core.validation import (
     CELLS_AT_ONCE,

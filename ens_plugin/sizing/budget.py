@@ -20,8 +20,6 @@ from ens_plugin.report.budget import check_limits
 from ens_plugin.report.result import Costs, LinearCost
 from ens_plugin.report.text import bytes_text, seconds_text
 
-__all__ = ["allowed_size", "alternating", "first_of", "first_rows", "measure_costs", "pickled_bytes"]
-
 BATCH_ROWS = 1000
 # A request of one row takes microseconds to milliseconds, and its quartiles take some rounds.
 REQUESTS, BATCHES = 31, 5

@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from tqdm import tqdm
 
 from ens_plugin.adapters.library import TrainedModel, Trainer, TrainingRows
+from ens_plugin.adapters.members import refusals
 from ens_plugin.adapters.registry import find_library
-from ens_plugin.adapters.sklearn.training import refusals
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import check_options, metric_of_label
 from ens_plugin.analysis.checks import warn_of_doubts
@@ -42,16 +42,6 @@ from ens_plugin.sizing.truncate import is_enough_at, truncate
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "MAX_SIZE",
-    "Growth",
-    "GrowthStep",
-    "find_trainer",
-    "grow",
-    "known_task",
-    "split_pipeline",
-]
 
 
 def known_task(estimator: Any) -> Literal["classification", "regression"] | None:

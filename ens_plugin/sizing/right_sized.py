@@ -18,11 +18,6 @@ from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.sizing.grow import MAX_SIZE, PROBE_SIZE, Growth, find_trainer, grow, known_task, split_pipeline
 
-__all__ = [
-    "RightSizedClassifier",
-    "RightSizedRegressor",
-]
-
 
 def _delegates(name: str) -> Callable[[Any], bool]:
     def has_method(model: Any) -> bool:

@@ -25,20 +25,6 @@ from ens_plugin.report.result import SizeRecommendation
 from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
 from ens_plugin.sizing.budget import allowed_size, alternating, first_of, first_rows, pickled_bytes
 
-__all__ = [
-    "AnalysedModel",
-    "Check",
-    "Savings",
-    "cut_checks",
-    "is_enough_at",
-    "labels",
-    "measure_savings",
-    "predict_alike",
-    "predicted",
-    "sufficient_cut",
-    "truncate",
-]
-
 
 @ends_at_caller
 def truncate(

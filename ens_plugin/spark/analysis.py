@@ -69,13 +69,6 @@ from ens_plugin.spark.partition import (
     to_bytes,
 )
 
-__all__ = [
-    "NamedColumns",
-    "analyze",
-    "analyze_frame",
-    "behind_stages",
-]
-
 FEW_ROWS = 4_000_000
 # Of a table whose rows are read once more on the driver, which bounds memory.
 MOST_VALUES = 2_000_000

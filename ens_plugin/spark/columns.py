@@ -22,22 +22,6 @@ from ens_plugin.core.validation import counted
 from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
 
-__all__ = [
-    "NO_CONNECT",
-    "Columns",
-    "RowCounts",
-    "as_names",
-    "check_columns",
-    "check_frame",
-    "check_positions",
-    "collected",
-    "collected_table",
-    "count_rows",
-    "require_spark",
-    "selected",
-    "target_labels",
-]
-
 ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
 NO_CONNECT = (
     "Spark Connect has no broadcasts, which send the model to the executors. Use a classic session on the machine of "

@@ -31,33 +31,6 @@ from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import Finding, finding
 
-__all__ = [
-    "MERGED_AT_ONCE",
-    "ROW",
-    "KeptRows",
-    "Kinds",
-    "Part",
-    "Plan",
-    "Problems",
-    "Rows",
-    "added_up",
-    "codes_of",
-    "codes_or_values",
-    "copies_finding",
-    "from_bytes",
-    "in_content_order",
-    "in_row_order",
-    "merge_kinds",
-    "merge_marks",
-    "merge_parts",
-    "read_partition",
-    "refuse_alike_rows",
-    "row_marks",
-    "rows_of",
-    "tallied_rows",
-    "to_bytes",
-]
-
 Marks = NDArray[np.uint64]
 
 N_SPLITS = 4

@@ -37,7 +37,6 @@ from ens_plugin.votes.answers import CodedAnswers, Normalize, code_answers, read
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["VoteReport", "analyze_votes"]
 
 SCHEMA_VERSION = 1
 # Of so many questions or fewer, codings are averaged: with 300, one moves the result by half a point.

@@ -14,8 +14,6 @@ from ens_plugin.adapters.answers import MISSING
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_numbers, counted, one_line, shown
 from ens_plugin.errors import InputError
 
-__all__ = ["UNPARSED", "CodedAnswers", "Normalize", "code_answers", "read_answers"]
-
 Normalize = Callable[[Any], Hashable]
 # What counts as an answer of its own where no answer could be read.
 UNPARSED = "(no answer)"

@@ -17,8 +17,6 @@ import pandas as pd
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
 
-__all__ = ["last_number", "read_log"]
-
 Row = tuple[Any, Any, Any]
 COLUMNS = ["question", "answer", "truth"]
 KNOWN = (

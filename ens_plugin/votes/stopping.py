@@ -12,8 +12,6 @@ from ens_plugin.core import certificate
 from ens_plugin.core.validation import as_count, as_numbers, shown
 from ens_plugin.errors import InputError
 
-__all__ = ["is_settled"]
-
 
 def is_settled(counts: Mapping[Any, int] | ArrayLike, level: float = 0.05, *, n_answers: int | None = None) -> bool:
     """Return whether the answer with most votes so far is proved to be the one that infinitely many samples give most.

@@ -9,8 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ens_plugin.tracking.uploads import wait_until_sent
 
-__all__ = ["answering"]
-
 
 @contextmanager
 def answering(status: int | None, released: threading.Event) -> Iterator[str]:

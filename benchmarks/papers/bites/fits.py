@@ -17,8 +17,6 @@ from ens_plugin.papers.score_tables_2017.scores import (
     shrink_normal_scores,
 )
 
-__all__ = ["FITS", "MIXINGS", "OURS", "matched"]
-
 Array = NDArray[Any]
 Fit = Callable[[Array, str, ScoreTables], NormalScores]
 

@@ -20,8 +20,6 @@ from tqdm import tqdm
 from benchmarks.shared.forests import random_numbers
 from benchmarks.shared.problems import FORMULAS, load_real
 
-__all__ = ["SETTINGS", "Setting", "Truth", "bite_scores", "ground_truth", "single_loss"]
-
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
 

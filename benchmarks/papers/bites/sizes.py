@@ -16,11 +16,10 @@ from scipy.special import expit, ndtr
 
 from benchmarks.papers.bites.fits import FITS, MIXINGS, OURS
 from benchmarks.papers.bites.scores import SETTINGS, Setting, bite_scores
-from benchmarks.shared.results import Claim, table
+from benchmarks.shared.markdown import table
+from benchmarks.shared.results import Claim
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, load_score_tables
 from ens_plugin.papers.score_tables_2017.scores import NormalScores, loss_curve
-
-__all__ = ["SizeCase", "SizeCell", "estimated_size", "first_within", "measure_sizes", "size_cases", "size_section"]
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]

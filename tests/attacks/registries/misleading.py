@@ -13,8 +13,6 @@ import mlflow
 
 from tests.registry.registry import Version
 
-__all__ = ["mislead"]
-
 Content = dict[str, Any]
 
 
