@@ -78,39 +78,10 @@ def _heat(report: ReportContent) -> list[list[int]]:
 
 
 def _facts(report: ReportContent) -> list[tuple[str, str]]:
-    curve, noun = report.error_curve, text.member_noun(report)
-    check = "" if curve.check is None else text.spread_text(curve.check, curve.metric)
     versions = ", ".join(f"{_shown(name, 60)} {_shown(version, 60)}" for name, version in report.versions.items())
-    facts = [
-        ("Model", f"{_shown(report.model, 80)}, {text.number_text(report, report.n_members)}, {report.task}"),
-        (
-            "Rows used",
-            f"{report.n_rows} ({'out-of-bag' if report.data == 'oob' else 'held-out'})"
-            f"{text.independence_words(report.basis.n_groups)}",
-        ),
-        (
-            "Rows left out",
-            f"{report.rows_without_oob} (too few {noun}s out of bag)" if report.rows_without_oob else "",
-        ),
-        (
-            "Rows without labels",
-            "" if report.basis.n_unlabelled is None else f"{report.basis.n_unlabelled}, for agreement",
-        ),
-        ("Groups", text.group_words(report.basis.n_groups, report.n_rows)),
-        ("Rows of the metric", "" if curve.metric_basis is None else str(curve.metric_basis.n_rows)),
-        ("Finite log loss", text.finite_words(curve.metric_basis)),
-        (f"{noun.title()}s per row", f"{report.mean_oob_members:.1f} on average"),
-        ("In-bag rows", text.in_nouns(text.bag_words(report), report)),
-        ("Prediction", text.in_nouns(text.aggregation_words(report), report)),
-        ("Error curve", text.in_nouns(text.estimator_words(report), report)),
-        (
-            "Check of the curve",
-            f"differs by at most {check} from the average over subsets of the {noun}s" if check else "",
-        ),
-        ("Computed", _shown(report.created, 40)),
-        ("Versions", versions),
-    ]
-    return [(name, value) for name, value in facts if value]
+    model = f"{_shown(report.model, 80)}, {text.number_text(report, report.n_members)}, {report.task}"
+    ends = [("Computed", _shown(report.created, 40)), ("Versions", versions)]
+    return [("Model", model), *text.facts(report), *((name, value) for name, value in ends if value)]
 
 
 def _shown(line: str, limit: int = _LONGEST_TEXT) -> str:

@@ -137,12 +137,13 @@ def quantity_label(recommendation: SizeRecommendation) -> str:
     return printable(recommendation.of_metric or "Error", 30)
 
 
-def finite_words(basis: MetricBasis | None) -> str:
+def _finite_words(basis: MetricBasis | None) -> str:
     """Return from which size on a log loss is finite, with which chance; empty where every size is, or none."""
     zeros = None if basis is None else basis.zeros
     if zeros is None or (zeros.finite_from or 1) == 1:
         return ""
-    return f"from {members_text(zeros.finite_from or 1)} on, with a chance of {100.0 * zeros.chance:.0f} % or more"
+    start = f"from {members_text(zeros.finite_from or 1)} on, where the curve begins"
+    return f"{start}, with a chance of {100.0 * zeros.chance:.0f} % or more"
 
 
 def label_words(basis: MetricBasis | None) -> str:
@@ -160,22 +161,7 @@ def group_words(n_groups: int | None, n_rows: int) -> str:
     return f"{n_groups}, whose rows are taken to depend on each other"
 
 
-def independence_words(n_groups: int | None) -> str:
-    """Return, after the number of rows, that these are taken as independent; empty where groups were given."""
-    return ", taken as independent" if n_groups is None else ""
-
-
-def aggregation_words(report: ReportContent) -> str:
-    """Return the rule that combines the members, in words; the name of the rule if it is unknown."""
-    return _AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60))
-
-
-def bag_words(report: ReportContent) -> str:
-    """Return where the in-bag rows of the members are taken from, in words."""
-    return _BAGS.get(report.bags, printable(report.bags, 60))
-
-
-def estimator_words(report: ReportContent) -> str:
+def _estimator_words(report: ReportContent) -> str:
     """Return the method by which the error curve was estimated, in words."""
     if report.aggregation == "mean_score" and report.error_curve.estimator == "deconvolved":
         return _MARGINS
@@ -783,40 +769,32 @@ def spread_sentences(report: ReportContent) -> list[str]:
     return sentences
 
 
+def facts(report: ReportContent) -> list[tuple[str, str]]:
+    """Return how the figures are known, as names with texts: the rows, the bags, the prediction and the curve."""
+    curve, basis, is_oob, noun = report.error_curve, report.basis, report.data == "oob", member_noun(report)
+    metric, own = printable(curve.metric, 40), curve.metric_basis
+    judges = f"{report.mean_oob_members:.1f} on average, none of them trained on it"
+    check = "" if curve.check is None else spread_text(curve.check, curve.metric)
+    found = {
+        "Rows used": f"{report.n_rows} ({'out-of-bag' if is_oob else 'held-out'})"
+        + (", taken as independent" if basis.n_groups is None else ""),
+        "Rows left out": f"{report.rows_without_oob} (too few {noun}s out of bag)" if report.rows_without_oob else "",
+        "Rows without labels": "" if basis.n_unlabelled is None else f"{basis.n_unlabelled}, for agreement",
+        "Groups": group_words(basis.n_groups, report.n_rows),
+        "Rows of the metric": "" if own is None else f"{own.n_rows}, for {metric}{label_words(own)}",
+        "Finite log loss": _finite_words(own),
+        f"{noun.title()}s per row": judges if is_oob else f"all {report.n_members}",
+        "In-bag rows": in_nouns(_BAGS.get(report.bags, printable(report.bags, 60)), report),
+        "Prediction": in_nouns(_AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60)), report),
+        "Error curve": in_nouns(_estimator_words(report), report),
+        "Check of the curve": check and f"differs by at most {check} from the average over subsets of the {noun}s",
+    }
+    return [(name, text) for name, text in found.items() if text]
+
+
 def origin_sentences(report: ReportContent) -> list[str]:
-    """Return sentences on the rows, the bags, the prediction and the estimator."""
-    kind = "out-of-bag row" if report.data == "oob" else "held-out row"
-    basis, metric = report.error_curve.metric_basis, printable(report.error_curve.metric, 40)
-    own = [] if basis is None else [f"The {metric}{label_words(basis)} was computed on {counted(basis.n_rows, 'row')}."]
-    if finite := finite_words(basis):
-        own.append(f"That of as many rows is finite {finite}; the curve begins there.")
-    groups = group_words(report.basis.n_groups, report.n_rows)
-    left_out = f" ({report.rows_without_oob} more left out)" if report.rows_without_oob else ""
-    rows = f"{counted(report.n_rows, kind)}{independence_words(report.basis.n_groups)}{left_out}"
-    others = report.basis.n_unlabelled
-    source = "" if others is None else f"; the agreement of labels is that on {counted(others, 'row')} without labels"
-    return [
-        f"Data: {rows}, {_judges(report)}{source}.",
-        *own,
-        *([f"Groups: {groups}."] if groups else []),
-        *(
-            in_nouns(sentence, report)
-            for sentence in (
-                f"In-bag rows: {bag_words(report)}.",
-                f"Prediction: {aggregation_words(report)}.",
-                f"Curve: {estimator_words(report)}.",
-            )
-        ),
-    ]
-
-
-def _judges(report: ReportContent) -> str:
-    """Return which members predict each row, in words."""
-    if report.data != "oob":
-        return f"each predicted by all {number_text(report, report.n_members)}"
-    return (
-        f"each predicted by {report.mean_oob_members:.1f} {member_noun(report)}s on average that were not trained on it"
-    )
+    """Return the facts on how the figures are known as sentences."""
+    return [f"{name}: {text}." for name, text in facts(report)]
 
 
 def table_row(label: str, error: str, interval: str) -> str:

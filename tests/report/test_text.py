@@ -77,7 +77,7 @@ def test_details_of_a_classification_state_the_rest() -> None:
         "probabilities (Brier score) 119 59 to 239",
         "the same label on 99.46 % of rows",
         "standard deviation of about 0.21 percentage points",
-        "569 out-of-bag rows",
+        "Rows used: 569 (out-of-bag)",
         "recorded by the library",
         "majority vote",
     ):

@@ -141,7 +141,7 @@ class TestScores:
         limited = analyze(*small(), metric=area_lost, data="holdout")
         assert limited.error_curve.metric_basis is not None
         assert limited.error_curve.metric_basis.n_rows == 120
-        assert "The area_lost was computed on 120 rows." in limited.details()
+        assert "Rows of the metric: 120, for area_lost." in limited.details()
 
     @pytest.mark.slow
     def test_weights_weigh(self) -> None:

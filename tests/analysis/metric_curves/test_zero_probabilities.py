@@ -100,7 +100,9 @@ class TestTheCurve:
         exact = np.log(-np.log(0.9) / 60) / np.log(0.9)
         assert found.finite_from == pytest.approx(exact, rel=0.5)
         assert curve.sizes[0] == found.finite_from
-        assert f"is finite from {found.finite_from} members on" in " ".join(report.details().split())
+        assert f"Finite log loss: from {found.finite_from} members on, where the curve begins, with" in " ".join(
+            report.details().split()
+        )
         assert found.chance >= 0.9
         assert report.recommended_size is not None
         assert report.recommended_size >= found.finite_from

@@ -108,7 +108,10 @@ def test_curve_and_size_are_of_the_positive_label() -> None:
     assert named.recommended_size == coded.recommended_size
     assert named.error_curve.metric == "average_precision"
     assert EnsembleReport.from_json(named.to_json()).error_curve.metric_basis.positive_label == "malignant"
-    assert "The average_precision of label 'malignant' was computed on" in named.details()
+    assert (
+        f"Rows of the metric: {named.error_curve.metric_basis.n_rows}, for average_precision of label 'malignant'."
+        in named.details()
+    )
     assert coded.error_curve.metric_basis.positive_label is None
 
 
