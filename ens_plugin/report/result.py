@@ -27,6 +27,7 @@ from ens_plugin.findings import Finding, first_doubt, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 LONGEST_TEXT = 40
@@ -423,6 +424,13 @@ class ErrorCurve:
         import pandas as pd
 
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
+
+    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
+        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plot_error_curve`."""
+        # The one import upwards: what a curve is known for is that it can be drawn.
+        from ens_plugin.report.plots import plot_error_curve
+
+        return plot_error_curve(self, label=label, ax=ax)
 
 
 # Times the recommended size, from which on a smaller ensemble is worth the work of cutting.

@@ -164,7 +164,7 @@ def test_charts_are_forgotten_with_their_figures() -> None:
 
 def test_curve_plot_draws_on_the_given_axes_only() -> None:
     ax = new_axes()
-    assert plot_error_curve(REPORTS["classification"].error_curve, ax=ax) is ax
+    assert REPORTS["classification"].error_curve.plot(ax=ax) is ax
     assert plt.get_fignums() == []
 
 
