@@ -8,6 +8,21 @@ from typing import Any
 import pytest
 import sklearn
 
+__all__ = [
+    "INSTALL",
+    "NEEDS_PYSPARK",
+    "NOTEBOOKS",
+    "SKLEARN_RELEASE",
+    "Extra",
+    "draws_by_weight",
+    "imported",
+    "lightgbm",
+    "needs_keel",
+    "needs_pyspark",
+    "needs_trackers",
+    "xgboost",
+]
+
 INSTALL = {
     "dvclive": "pip install 'ens-plugin[dvclive]'",
     "econml": "pip install econml",

@@ -10,6 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.extras import SKLEARN_RELEASE
 
+__all__ = ["own_checks"]
+
 HAS_EXPECTED = SKLEARN_RELEASE >= (1, 6)
 REASON = "scikit-learn before 1.6 has no way to expect a check to fail"
 

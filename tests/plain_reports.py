@@ -15,6 +15,8 @@ from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendat
 from ens_plugin.report import EstimateBasis
 from ens_plugin.report.result import Criterion
 
+__all__ = ["odd_sizes", "report_on_labels", "report_on_values"]
+
 FloatArray = NDArray[np.float64]
 
 VERSIONS = {"ens_plugin": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.0", "scikit-learn": "1.9.1"}

@@ -19,6 +19,23 @@ from ens_plugin.report import MetricBasis
 from ens_plugin.report.result import LabelBasis, with_findings
 from tests.plain_reports import odd_sizes, report_on_labels, report_on_values
 
+__all__ = [
+    "HOSTILE_STRINGS",
+    "all_reports",
+    "capped_report",
+    "classification_report",
+    "custom_metric_report",
+    "hostile_report",
+    "label_report",
+    "large_classification_report",
+    "negative_asymptote_report",
+    "perfect_report",
+    "regression_report",
+    "rising_report",
+    "score_report",
+    "small_classification_report",
+]
+
 HOSTILE_STRINGS = (
     "<script>alert(1)</script>",
     "\"><img src=http://evil.example/x onerror='alert(1)'>",

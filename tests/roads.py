@@ -36,6 +36,8 @@ from ens_plugin.cli.main import main
 from ens_plugin.errors import EnsPluginError
 from tests.extras import lightgbm, xgboost
 
+__all__ = ["ROADS", "Road", "walk"]
+
 TABLE, LABELS = load_breast_cancer(return_X_y=True, as_frame=True)
 TABLE = TABLE.iloc[:, :8].rename(columns=lambda column: column.replace(" ", "_"))
 X, Y, UNSEEN = TABLE[:300], LABELS[:300], TABLE[300:].assign(benign=LABELS[300:])

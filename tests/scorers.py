@@ -7,6 +7,8 @@ from sklearn.metrics import accuracy_score, make_scorer
 
 from tests.forests import Array
 
+__all__ = ["ACCURACY", "MACRO_F1", "macro_f1"]
+
 
 def macro_f1(truth: Array, predicted: Array, sample_weight: Array | None = None) -> float:
     """Return the mean over labels of F1, as ``f1_score(average="macro")`` does."""

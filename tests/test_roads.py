@@ -11,7 +11,10 @@ import pytest
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.registry.registry import stub_artifacts
 from tests.roads import DOORS, FITS, ROADS, STEPS, Road, walk
+from tests.tracking.conftest import autologging
 from tests.tracking.stores import MLFLOW_WARNINGS, embedded_store, tracking_to
+
+__all__ = ["autologging"]
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift", "store", "autologging")]
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["oob_means"]
+
 
 def oob_means(
     bags: Sequence[Any], predict: Callable[[int, Any], Any], X: Any

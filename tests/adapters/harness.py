@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.testing import AdapterCase as Case
+from ens_plugin.testing import own_prediction
+
+__all__ = ["Array", "Case", "assert_same", "frozen", "own_prediction", "permutation", "recorded_samples", "take_rows"]
+
 Array = NDArray[Any]
 
 

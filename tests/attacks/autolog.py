@@ -46,6 +46,8 @@ from ens_plugin import autolog
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
 
+__all__ = ["Tally", "attack"]
+
 DRAWN_EVERY = 25  # trials; a report with page and figures takes most of its time for them
 
 

@@ -37,6 +37,8 @@ from tests.attacks.registries.memory_registry import MemoryClient
 from tests.registry.registry import Version, register, report_with_error, stub_artifacts, verdict_of
 from tests.tracking.stores import tracking_to
 
+__all__ = ["KINDS", "attack"]
+
 UPPER = report_with_error(1.0).error_interval[1]
 POLICY: dict[str, Any] = {"report": {"error_upper": {"max": 2 * UPPER}}, "baseline": {"error_increase": {"max": 0.9}}}
 # By the scale of their error; those above 2 fail.

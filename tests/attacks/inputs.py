@@ -37,6 +37,8 @@ from ens_plugin.tracking.models import load_model
 from tests.attacks.hostile.documents import POLICY, damaged, hostile_policy, hostile_report
 from tests.attacks.hostile.values import any_value, array_like, cases, hostile_members
 
+__all__ = ["KINDS", "attack"]
+
 SLOW_S = 30
 SHARES = {"api": 16, "custom": 700, "report": 110, "policy": 165, "command": 1, "file": 6}
 ARGUMENTS = (

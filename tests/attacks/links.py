@@ -55,6 +55,8 @@ from tests.extras import lightgbm, xgboost
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import embedded_store, served_store, tracking_to
 
+__all__ = ["HONEST", "KINDS", "STORES", "Trial", "attack", "store"]
+
 X, Y = (part[:200] for part in load_breast_cancer(return_X_y=True))
 X = X[:, :6]
 XR, YR = (part[:200] for part in load_diabetes(return_X_y=True))

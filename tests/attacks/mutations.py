@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+__all__ = ["Mutation", "files_testing", "mutated", "mutations_of", "run"]
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("ens_plugin", "adapters")
 COPIED = (*SOURCES, "tests", "benchmarks", "examples", "docs", "README.md", "pyproject.toml")

@@ -11,7 +11,10 @@ pytest.importorskip("xgboost")
 pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
 
 from tests.attacks.links import HONEST, KINDS, attack, store
+from tests.tracking.conftest import autologging
 from tests.tracking.stores import MLFLOW_WARNINGS
+
+__all__ = ["autologging"]
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("database", "autologging")]
 

@@ -35,6 +35,8 @@ from ens_plugin.analysis import UNCHECKED_ROWS, UNPROVED_TARGET
 from ens_plugin.analysis.rows import LIKE_TRAINING_ROWS, UNKNOWN_ROWS
 from ens_plugin.errors import EnsPluginError
 
+__all__ = ["Trial", "count", "run"]
+
 Array = NDArray[Any]
 FRESH_ROWS = 2000
 HALF_WIDTHS = 2.0

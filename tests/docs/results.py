@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+__all__ = [
+    "ROOT",
+    "cells",
+    "extremes",
+    "listed",
+    "measured",
+    "methods",
+    "page",
+    "rows",
+    "section",
+    "signed",
+    "values",
+    "whole",
+]
+
 ROOT = Path(__file__).parents[2]
 
 

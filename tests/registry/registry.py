@@ -17,6 +17,20 @@ from ens_plugin.core.judged_rows import write_judged_rows
 from ens_plugin.tracking import links, log
 from tests.reports import classification_report
 
+__all__ = [
+    "Version",
+    "experiment_id",
+    "is_registered",
+    "lines",
+    "log_files",
+    "log_linked",
+    "register",
+    "report_with_error",
+    "stub_artifacts",
+    "tags_of",
+    "verdict_of",
+]
+
 
 @dataclass(frozen=True)
 class Version:

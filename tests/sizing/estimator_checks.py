@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__all__ = ["REPEATED_CHECKS"]
+
 # Each has a sibling in the fast suite: dense float64 rows in memory, one format of sparse rows.
 REPEATED_CHECKS = (
     "check_estimator_sparse_matrix",

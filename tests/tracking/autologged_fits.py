@@ -12,6 +12,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from tests.tracking.fits import top_runs
 
+__all__ = ["PATIENT", "X", "classifier", "has_report", "messages", "only_run", "y"]
+
 CANCER = load_breast_cancer(return_X_y=True)
 X, y = CANCER[0][:200, :6], CANCER[1][:200]
 PATIENT = 1e3  # max_overhead, where a slow machine must not change what is logged when

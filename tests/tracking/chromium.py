@@ -13,6 +13,7 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 
+__all__ = ["CHROMIUM", "Tab", "launch", "open_tab"]
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 PATIENCE_MS = 30_000

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 
 import requests
 
+__all__ = ["Fault", "FaultyProxy", "Request", "faulty_proxy"]
+
 # "lost": done, and the answer never comes; a number is the status of the answer.
 Fault = Literal["drop", "hang", "html", "lost"] | int
 HANG_S = 3.0

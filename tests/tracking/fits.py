@@ -19,6 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 from tests.extras import lightgbm, xgboost
 
+__all__ = ["FITS", "LIGHTGBM", "XGBOOST", "X", "forest", "new_experiment", "top_runs", "y"]
+
 # Regression, because for classifiers MLflow's autologging draws three figures each.
 X, y = (part[:200] for part in load_diabetes(return_X_y=True))
 XGBOOST = {

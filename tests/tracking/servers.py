@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ens_plugin.tracking.uploads import wait_until_sent
 
+__all__ = ["answering"]
+
 
 @contextmanager
 def answering(status: int | None, released: threading.Event) -> Iterator[str]:

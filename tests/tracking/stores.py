@@ -18,6 +18,8 @@ from sqlalchemy.engine import Engine
 
 from benchmarks.cost.tracking_server import serving
 
+__all__ = ["DOWN", "MLFLOW_WARNINGS", "embedded_store", "linked_metrics", "new_store", "served_store", "tracking_to"]
+
 DOWN = "http://127.0.0.1:9"  # the discard port: nothing listens there
 # The server may call a listener of the tests, and reads the webhooks from the database each second.
 WEBHOOKS = {

@@ -14,6 +14,8 @@ from ens_plugin import EnsembleReport
 from ens_plugin.registry.policy import read_policy
 from tests.attacks.hostile.values import any_value, cases
 
+__all__ = ["POLICY", "damaged", "hostile_policy", "hostile_report"]
+
 POLICY = """
 [report]
 error.max = 0.1

@@ -18,6 +18,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+__all__ = ["any_value", "array_like", "cases", "hostile_members"]
+
 
 class Unprintable:
     """Raises an exception when it is printed or compared."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import mlflow
 
+__all__ = ["BASES", "NAME", "OWN", "PLAIN", "Crash", "Fate", "FatedClient"]
+
 NAME = "churn"
 WRITES = ("set_model_version_tag", "delete_model_version_tag", "set_registered_model_tag",
           "delete_registered_model_tag", "set_registered_model_alias", "update_model_version", "log_text")  # fmt: skip

@@ -11,6 +11,8 @@ from typing import Any
 
 import mlflow
 
+__all__ = ["MemoryClient"]
+
 LOCK = threading.Lock()
 MODELS: dict[str, SimpleNamespace] = {}
 VERSIONS: dict[tuple[str, str], SimpleNamespace] = {}

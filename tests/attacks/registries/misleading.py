@@ -13,6 +13,8 @@ import mlflow
 
 from tests.registry.registry import Version
 
+__all__ = ["mislead"]
+
 Content = dict[str, Any]
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from benchmarks.shared import results
 from benchmarks.shared.headline import PROMISES, headline, with_headline
-from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import RESULTS, Claim, claims_table, conclude, publish, run_facts
+from benchmarks.shared.results import RESULTS, Claim, claims_table, conclude, publish, run_facts, table
 
 
 def test_a_run_replaces_its_own_section_only(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+__all__ = ["OfflineRun"]
+
 BLOCK = 32_768
 HEADER = 7
 PATIENCE_S = 30.0

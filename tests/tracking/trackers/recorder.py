@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+__all__ = ["Recorder"]
+
 
 class Recorder:
     """A user's own tracker; nothing of the package is inherited."""
