@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import ens_plugin
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.report.result import LinearCost
-from ens_plugin.sizing import truncate as clock_user
+from ens_plugin.sizing import budget as clock_user
 from tests.extras import lightgbm, xgboost
 from tests.sizing.test_savings import Clock
 
