@@ -75,7 +75,7 @@ DRAWN_ROWS = 6_000
 MAX_ANCHOR, SEED_OF_SUBSETS = 51, 20_130_704
 # Between the logarithms of two sizes of a curve, which is interpolated.
 LOG_STEP, LOG_STEP_OF_LAWS = 0.9, 0.1
-N_DRAWS = 200
+N_DRAWS = 1_000
 # Draws of a confusion matrix, of which a metric is computed at each of some sizes.
 N_MATRICES = 100
 # Relative errors of what the row model takes off the error observed, which is largest where many labels have few votes
