@@ -431,7 +431,7 @@ def test_an_analysis_takes_the_agreement_from_rows_without_labels_and_nothing_el
     assert (report.error, report.recommended_size) == (plain.error, plain.recommended_size)
     assert of_labels.interval[1] / of_labels.interval[0] > found.interval[1] / found.interval[0]
     assert report.basis.n_unlabelled == len(others)
-    assert "on 5000 rows without labels" in " ".join(report.details().split())
+    assert "Rows without labels: 5000, for agreement" in " ".join(report.details().split())
     assert ens_plugin.EnsembleReport.from_json(report.to_json()).basis.n_unlabelled == len(others)
 
 
