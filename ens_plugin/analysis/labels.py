@@ -71,7 +71,9 @@ LEAST_LUCK = 0.25
 MOST_LOG_SD = 5.0
 # Of the logarithms to base 2 of both disagreements: what a rougher density changes for ordinary votes, at least, and
 # where one row disagrees.
-ORDINARY_CHANGE, CHANGE_OF_ONE_ROW = 0.25, 1.4
+ORDINARY_CHANGE, CHANGE_OF_ONE_ROW = 0.25, 1.5
+# With fewer votes a row, either density is as likely as the other whatever the distribution.
+LEAST_VOTES = 15.0
 # Members of a row, of which none can be left out.
 FEWEST_LEFT = 2
 
@@ -335,8 +337,8 @@ def gap_doubts(draws: LabelDraws, block: RowBlock, n_members: int, settings: Res
     hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Records of
     alike rows have votes enough to show gaps.
     """
-    are_records = bool(np.any(draws.unseen < 1.0))
-    if settings.respects != ("agreement",) or not are_votes(block) or are_records:
+    are_records, votes = bool(np.any(draws.unseen < 1.0)), float(block.trials.mean())
+    if settings.respects != ("agreement",) or votes < LEAST_VOTES or not are_votes(block) or are_records:
         return ()
     changes = draws.changes([n_members])
     smooth, rough = float(draws.mean(changes)[0]), float(draws.means_if_rougher(changes)[0])
@@ -344,7 +346,6 @@ def gap_doubts(draws: LabelDraws, block: RowBlock, n_members: int, settings: Res
     usual = max(ORDINARY_CHANGE, CHANGE_OF_ONE_ROW / math.sqrt(n_apart))
     if rough > smooth * 2.0**-usual or smooth <= 0.0:
         return ()
-    votes = float(block.trials.mean())
     sentence = (
         "The agreement and the size by it assume that the members' votes are distributed smoothly over the rows, which "
         f"{votes:.3g} votes a row do not confirm: fewer rows may have about as many votes for their label as for the "

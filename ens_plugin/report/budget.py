@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ens_plugin.core.validation import MAX_SIZE, counted, shown
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import DOUBTED
-from ens_plugin.report.plots import plot_budget
 from ens_plugin.report.result import Costs, ReportContent, brief
 from ens_plugin.report.text import (
     aligned,
@@ -272,6 +271,8 @@ class Budget:
         >>> [axis.get_xlabel() for axis in budget.plot(ax=Figure().subplots()).child_axes]
         ['Size, pickled (MB)', 'Latency of one row (ms)']
         """
+        from ens_plugin.report.plots import plot_budget
+
         return plot_budget(self.report, self.costs, self.size, self.limits_text, ax)
 
 

@@ -12,10 +12,7 @@ from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import summarize
 from ens_plugin.report.budget import Budget, check_costs, check_limits
-from ens_plugin.report.html import render_page, report_card, write_page
-from ens_plugin.report.plots import label_text, plot_reports
 from ens_plugin.report.result import Costs, ReportContent
-from ens_plugin.report.serialization import indented_json, report_from_dict, report_to_dict
 from ens_plugin.report.text import detail
 
 if TYPE_CHECKING:
@@ -111,14 +108,20 @@ class EnsembleReport(ReportContent):
         return self.summary()
 
     def _repr_html_(self) -> str:
+        from ens_plugin.report.html import report_card
+
         return report_card(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain Python objects that ``json`` can write (NaN as None)."""
+        from ens_plugin.report.serialization import report_to_dict
+
         return report_to_dict(self)
 
     def to_json(self) -> str:
         """Return the whole report as JSON text; floats keep every bit."""
+        from ens_plugin.report.serialization import indented_json
+
         return indented_json(self.to_dict())
 
     @classmethod
@@ -142,6 +145,8 @@ class EnsembleReport(ReportContent):
             raise InputError(
                 f"This is not JSON ({str(error)[:200]}); pass the text of a report.json written by to_json()."
             ) from error
+        from ens_plugin.report.serialization import report_from_dict
+
         return report_from_dict(cls, content)
 
     @overload
@@ -178,6 +183,8 @@ class EnsembleReport(ReportContent):
         >>> report.to_html()[:15]
         '<!DOCTYPE html>'
         """
+        from ens_plugin.report.html import render_page, write_page
+
         return render_page(self) if path is None else write_page(self, path)
 
     def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
@@ -211,6 +218,8 @@ class EnsembleReport(ReportContent):
         >>> report.plot(ax=Figure().subplots()).get_xlabel()
         'Ensemble size (trees)'
         """
+        from ens_plugin.report.plots import label_text, plot_reports
+
         return plot_reports({label_text(label) or self.model: self}, ax)
 
     def with_costs(self, costs: Costs) -> EnsembleReport:
