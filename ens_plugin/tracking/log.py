@@ -219,7 +219,9 @@ def log_to_run(client: MlflowClient, run: Run, parts: ReportParts, timestamp: in
         key: {step: value for step, value in values.items() if (key, step) not in known}
         for key, values in points.items()
     }
-    _log_metrics(client, run, missing, timestamp)
+    # The scalars last and apart: a run that has them has all the rest.
+    for part in (parts.curve, parts.scalars):
+        _log_metrics(client, run, {key: missing[key] for key in part}, timestamp)
     current = run.data.tags.get(DESCRIPTION_TAG, "")
     merged = merge_description(current, parts.summary, block)
     if merged != current:
