@@ -374,7 +374,7 @@ def _library_errors(library: _Library) -> Iterator[None]:
         yield
     except EnsPluginError:
         raise
-    except Exception as error:
+    except Exception as error:  # a tracker's own errors are told by their class, without importing it
         if not (isinstance(error, OSError) or library.defines(type(error))):
             raise
         problem = first_line(error)
