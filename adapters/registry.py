@@ -338,11 +338,6 @@ def is_known(model: object) -> bool:
     return any(cls.accepts(model) for cls in chain(_third_party(model), _built_in_candidates(model)))
 
 
-def is_registered(model: object) -> bool:
-    """Return whether an adapter that a user registered, or a distribution offers, accepts `model`, fitted or not."""
-    return any(cls.accepts(model) for cls in _third_party(model))
-
-
 def find_adapter(model: object) -> EnsembleAdapter:
     """Return the adapter of a fitted, unwrapped ensemble.
 

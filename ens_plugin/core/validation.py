@@ -240,13 +240,6 @@ def code_index(code: NDArray[np.int64]) -> NDArray[np.integer[Any]]:
     return index
 
 
-def as_positive(value: float, name: str) -> float:
-    """Return a finite positive number as a float, or raise InputError naming `name`."""
-    if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-        raise InputError(f"{name} must be a positive finite number, got {value!r}.")
-    return float(value)
-
-
 def as_chance(value: float, name: str) -> float:
     """Return a number strictly between 0 and 1 as a float, or raise InputError naming `name`."""
     if not isinstance(value, Real) or not 0.0 < value < 1.0:

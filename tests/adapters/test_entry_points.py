@@ -19,7 +19,7 @@ import ens_plugin
 from ens_plugin import autolog
 from ens_plugin.adapters import find_adapter, find_library, libraries
 from ens_plugin.adapters import registry as entry_points
-from ens_plugin.adapters.registry import is_known, is_registered
+from ens_plugin.adapters.registry import is_known
 from ens_plugin.errors import AdapterError, EnsPluginWarning, ModelLoadError
 from ens_plugin.tracking import load_model
 from tests.project.test_package import run_python
@@ -91,7 +91,6 @@ def test_it_is_loaded_when_a_model_of_its_library_arrives(install: Install) -> N
     model = tiny_forest()
     assert type(find_adapter(model)).__name__ == "TinyAdapter"
     assert is_known(model)
-    assert is_registered(model)
     assert ens_plugin.analyze(model, X, Y).model == "Forest"
     assert find_library(model).library == "tinylib"
     assert next(libraries()).library == "tinylib"

@@ -14,7 +14,6 @@ from ens_plugin.core.validation import (
     as_confidence,
     as_count,
     as_counts,
-    as_positive,
     as_probability,
     as_python,
     as_sizes,
@@ -113,17 +112,10 @@ def test_pairs_of_many_rows_are_numbered_as_numpy_does(factor: int) -> None:
 
 
 def test_good_numbers_pass_unchanged() -> None:
-    assert as_positive(np.float64(2.5), "x") == 2.5
     assert as_chance(0.01, "x") == 0.01
     assert as_confidence(0.99) == 0.99
     assert as_count(np.int64(7), "x") == 7
     assert as_count(3.0, "x", smallest=3) == 3
-
-
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "2", None])
-def test_positive_refuses(value: float) -> None:
-    with pytest.raises(InputError, match="width must be a positive finite number"):
-        as_positive(value, "width")
 
 
 @pytest.mark.parametrize("value", [0, 1, -0.5, math.nan, "0.5", None])
