@@ -19,8 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import ens_plugin
 from ens_plugin.errors import InputError
-from ens_plugin.sizing import measure_savings
-from ens_plugin.sizing import truncate as savings
+from ens_plugin.sizing import budget, measure_savings
 
 X, y = load_iris(return_X_y=True)
 
@@ -44,7 +43,7 @@ def steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         call()
         return next(seconds)
 
-    monkeypatch.setattr(savings, "seconds_of", seconds_of)
+    monkeypatch.setattr(budget, "seconds_of", seconds_of)
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def slow_forests(monkeypatch: pytest.MonkeyPatch) -> None:
         clock.now += 0.001 * self.n_estimators
         return predict(self, X)
 
-    monkeypatch.setattr(savings, "time", clock)
+    monkeypatch.setattr(budget, "time", clock)
     monkeypatch.setattr(RandomForestClassifier, "fit", slow_fit)
     monkeypatch.setattr(RandomForestClassifier, "predict", slow_predict)
 
@@ -86,7 +85,7 @@ def test_a_fit_that_was_held_up_does_not_move_the_training_time(held_up: int, mo
     forest, fit, fits = RandomForestClassifier(40, random_state=0).fit(X, y), RandomForestClassifier.fit, count()
 
     def held_up_once(self: RandomForestClassifier, X: Any, y: Any) -> RandomForestClassifier:
-        savings.time.now += 30.0 * (next(fits) == held_up)  # type: ignore[attr-defined]
+        budget.time.now += 30.0 * (next(fits) == held_up)  # type: ignore[attr-defined]
         return fit(self, X, y)
 
     monkeypatch.setattr(RandomForestClassifier, "fit", held_up_once)
