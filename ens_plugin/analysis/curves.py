@@ -21,7 +21,7 @@ from ens_plugin.analysis.sizes import (
     target_variance,
     values_size,
 )
-from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
+from ens_plugin.core.comparison import influence_on_variance
 from ens_plugin.core.error_curve import (
     hypergeometric_limit,
 )
@@ -30,6 +30,7 @@ from ens_plugin.core.intervals import (
 )
 from ens_plugin.core.losses import LossMoments, SquaredLoss, fit_moments, loss_moments
 from ens_plugin.core.sample import Sample
+from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import (
     Tally,
     ValueTally,

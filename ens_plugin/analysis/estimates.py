@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.intervals import (
-    ErrorDraws,
-    algorithmic_variance,
-)
-from ens_plugin.core.pair_covariance import fold_groups, shared_variance
+from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.sample import Sample
+from ens_plugin.core.seed_variance import variance_on_fresh_rows, variance_on_held_out_rows
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.core.weights import RowWeight, effective_groups
@@ -107,29 +104,19 @@ def algorithmic_sd(
     weight: RowWeight,
     n_members: int,
     groups: NDArray[np.integer] | None,
-    of_members: FloatArray | None = None,
 ) -> float:
     """Return the standard deviation of the error over seeds.
 
-    It is estimated from the sampled rows, each with its slope, own variance and, where there are any, group; and the
-    variance of its members' outputs that count, where it is known.
-
-    For held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
+    It is estimated from the sampled rows, each with its slope, own variance and, where there are any, group.  For
+    held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
     """
     n_rows, counted = weight.n_rows, sample.block.counted
     relative = sample.weight / (weight.total.sum() / n_rows)
     if counted.all():
         own = own_variance * relative**2
-        variance = algorithmic_variance(outputs, counted, slopes * relative, own, n_members, n_rows)
-    else:
-        slopes, n_effective = slopes * relative, weight.n_effective
-        if groups is not None:
-            outputs, counted, slopes = fold_groups(outputs, counted, slopes, groups)
-            of_members = None
-            assert weight.groups is not None
-            n_effective = effective_groups(weight.total, weight.groups) * slopes.size / np.unique(groups).size
-        variance = shared_variance(outputs, counted, slopes, n_members, n_effective, of_members)
-    return float(np.sqrt(variance))
+        return math.sqrt(variance_on_held_out_rows(outputs, slopes * relative, own, n_members, n_rows))
+    n_effective = weight.n_effective if weight.groups is None else effective_groups(weight.total, weight.groups)
+    return math.sqrt(variance_on_fresh_rows(outputs, counted, slopes * relative, n_members, n_effective, groups))
 
 
 # Rows of a random sample that slow estimates are made on.

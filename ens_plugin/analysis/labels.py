@@ -18,7 +18,7 @@ from ens_plugin.analysis.estimates import SLOW_ROWS, Estimates, ResolvedOptions,
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import agreement_size
 from ens_plugin.core.alike_rows import merge_alike
-from ens_plugin.core.comparison import row_losses, shared_luck_variance
+from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.error_curve import Anchor, anchor_models, subset_limit, subset_sizes, tie_probability
 from ens_plugin.core.intervals import ErrorDraws, wilson_interval
 from ens_plugin.core.jackknife import left_out_sd
@@ -26,6 +26,7 @@ from ens_plugin.core.label_draws import Draws, LabelDraws, normal_draws
 from ens_plugin.core.label_shares import DrawnShares, draw_shares, fit_label_shares, record_labels
 from ens_plugin.core.margins import RivalMargins, draw_margins
 from ens_plugin.core.sample import Sample, ScoreBlock, SubsetRates, rates_of_subsets, rates_of_votes
+from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import (
     LabelTally,
     RowBlock,
@@ -502,12 +503,10 @@ def estimate_labels(
     warn_of_few_rows(weight.n_effective)
     found = read_labels(rows, n_members, settings, has_scores=has_scores)
     sample, draws = found.sample, found.draws
-    outputs, sign, of_members = _deciding_outputs(sample.block)
+    outputs, sign = _deciding_outputs(sample.block)
     slopes, chance = draws.slopes(n_members), draws.errors([n_members])[0]
     own_variance = (chance * (1.0 - chance)).mean(axis=1)
-    seed_sd = partial(
-        algorithmic_sd, outputs, sample, slopes * sign, own_variance, weight, n_members, found.groups, of_members
-    )
+    seed_sd = partial(algorithmic_sd, outputs, sample, slopes * sign, own_variance, weight, n_members, found.groups)
     now = found.error_at(np.array([float(n_members)]))[0]
     limit = float(found.error[-1])
     luck = shared_luck_variance(outputs, sample.block.counted, slopes * sign, weight.n_rows)
@@ -549,18 +548,15 @@ def _size_by_agreement(
     return replace(advice, reason=f"{advice.reason} {note}")
 
 
-def _deciding_outputs(block: RowBlock) -> tuple[NDArray[Any], FloatArray, FloatArray | None]:
-    """Return outputs that are the members' margins over the strongest rival once multiplied by a sign of each row.
-
-    The second is that sign, and the third the variance of each row's outputs that count, where it is known.
-    """
+def _deciding_outputs(block: RowBlock) -> tuple[NDArray[Any], FloatArray]:
+    """Return outputs that are the members' margins over the strongest rival once multiplied by a sign of each row."""
     if isinstance(block, ScoreBlock):
         # A margin of two labels is the score of the second one, or minus it: no copy of all is needed.
-        return block.score, np.where(block.target == 1, 1.0, -1.0), block.variance
+        return block.score, np.where(block.target == 1, 1.0, -1.0)
     if block.n_labels == 2:
         # Support for the wrong label is half as far from its mean, on the other side, and votes take a bit each.
-        return wrong_support(block), np.full(block.target.size, -2.0), None
-    return member_margins(block, strongest_rival(block.support, block.target)), np.ones(block.target.size), None
+        return wrong_support(block), np.full(block.target.size, -2.0)
+    return member_margins(block, strongest_rival(block.support, block.target)), np.ones(block.target.size)
 
 
 def _curve(found: LabelEstimates, settings: ResolvedOptions, weight: RowWeight) -> ErrorCurve:

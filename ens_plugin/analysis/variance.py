@@ -22,7 +22,7 @@ from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import granted_threads, target_array
 from ens_plugin.analysis.metric_rows import MetricRows
 from ens_plugin.analysis.metrics import squared_error
-from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
+from ens_plugin.core.comparison import influence_on_variance
 from ens_plugin.core.intervals import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
 from ens_plugin.core.jackknife import (
     FEWEST_MEMBERS,
@@ -38,10 +38,19 @@ from ens_plugin.core.losses import (
     member_terms,
     term_moments,
 )
-from ens_plugin.core.pair_covariance import PART_ROWS
 from ens_plugin.core.sample import Sample
+from ens_plugin.core.seed_variance import LEAST_OWN_PART, OWN_PART, shared_luck_variance
 from ens_plugin.core.tally import both_scores
-from ens_plugin.core.validation import CELLS_AT_ONCE, BoolArray, FloatArray, IntArray, as_array, counted, rounded_up
+from ens_plugin.core.validation import (
+    CELLS_AT_ONCE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    as_array,
+    counted,
+    rounded_up,
+    row_parts,
+)
 from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import FEWEST_ROWS
 
@@ -161,8 +170,6 @@ def _squares_of_members(part: Sample) -> FloatArray:
 
 # With 16 the estimate is noisier, and on fresh rows higher for it.
 N_SPLITS = 24
-# As for the 0-1 error and the squared error, see core/pair_covariance.py.
-OWN_LUCK, LEAST_OWN_LUCK = 0.8, 0.25
 
 
 def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
@@ -188,7 +195,7 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
     # Of the pairs of rows with splits of their own, one in N_SPLITS has the same.
     own = max((N_SPLITS * separate - together) / (N_SPLITS - 1.0), 0.0)
     own_at_size = own * float(rows.trials[rows.known].mean()) / n_members
-    return float(np.sqrt(max(together - own + OWN_LUCK * own_at_size, LEAST_OWN_LUCK * own_at_size)))
+    return float(np.sqrt(max(together - own + OWN_PART * own_at_size, LEAST_OWN_PART * own_at_size)))
 
 
 def with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
@@ -238,8 +245,7 @@ def _sums_by_half(rows: MetricRows, first: BoolArray) -> tuple[FloatArray, Float
 def _counted_outputs(rows: MetricRows) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield the outputs of some rows at a time, 0 where a member does not count, and 1 where it does."""
     block, is_values = rows.sample.block, rows.mean.ndim == rows.sample.block.outputs.ndim - 1
-    for start in range(0, rows.mean.shape[0], PART_ROWS):
-        part = slice(start, start + PART_ROWS)
+    for part in row_parts(rows.mean.shape[0]):
         outputs, counted = block.outputs[:, part], block.counted[:, part].astype(np.float64)
         values = outputs if is_values else outputs[..., None] == np.arange(block.n_labels)
         yield values * counted.reshape(*counted.shape, *(1,) * (values.ndim - 2)), counted

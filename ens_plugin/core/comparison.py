@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from ens_plugin.core.intervals import wilson_interval
 from ens_plugin.core.judged_rows import JudgedRows, judged_by_both
-from ens_plugin.core.tally import LabelTally, ValueTally, count_members
+from ens_plugin.core.tally import LabelTally, ValueTally
 from ens_plugin.core.validation import FloatArray, as_weight
-
-
-def shared_luck_variance(outputs: NDArray[Any], counted: NDArray[np.bool_], slopes: FloatArray, n_rows: float) -> float:
-    r"""Return the variance of the measured mean loss over seeds and bags, without each row's own part.
-
-    It is :math:`\sum_t [(\sum_i e_{ti})^2 - \sum_i e_{ti}^2] / N^2`, at least 0, with
-    :math:`e_{ti} = w_i (h_{ti} - \bar h_i) \sqrt{n_i / (n_i - 1)} / n_i` for the members that count.  The outputs h, of
-    a random subset of the N rows, determine the loss, and the slope :math:`w_i` is the derivative of a row's expected
-    loss in its mean output.
-    """
-    n_sampled = slopes.size
-    if n_sampled < 2:
-        return 0.0
-    n = count_members(counted)
-    factors = np.where(n > 1, slopes / np.sqrt(np.maximum(n, 2.0) * np.maximum(n - 1.0, 1.0)), 0.0)
-    sums, squares = (_vote_sums if outputs.dtype == np.bool_ else _output_sums)(outputs, counted, n, factors)
-    return max(float(sums @ sums) - squares, 0.0) / (n_sampled * (n_sampled - 1.0)) * (n_rows - 1.0) / n_rows
 
 
 def influence_on_variance(trials: FloatArray) -> FloatArray:
@@ -40,26 +23,6 @@ def influence_on_variance(trials: FloatArray) -> FloatArray:
     deviations of two members are equal, with any factor.
     """
     return np.asarray(trials / np.maximum(trials - 2.0, 1.0))
-
-
-def _output_sums(
-    outputs: NDArray[Any], counted: NDArray[np.bool_], n: FloatArray, factors: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return each member's sum of deviations from the rows' means times their factors, and the sum of all squares."""
-    values = np.where(counted, outputs, 0.0)
-    parts = np.ascontiguousarray((values - values.sum(axis=0) / np.maximum(n, 1.0)) * counted)
-    parts *= factors
-    return parts.sum(axis=1), float(np.einsum("ti,ti->", parts, parts))
-
-
-def _vote_sums(
-    votes: NDArray[np.bool_], counted: NDArray[np.bool_], n: FloatArray, factors: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return the same sums of votes, whose squares are themselves."""
-    ones = votes & counted
-    share = count_members(ones) / np.maximum(n, 1.0)
-    sums = ones @ factors - counted @ (factors * share)
-    return np.asarray(sums), float(factors**2 @ (n * share * (1.0 - share)))
 
 
 def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:

@@ -9,7 +9,6 @@ data.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +19,6 @@ from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, previou
 
 SD_INFLATION = 1.1
 N_DRAWS = 200
-SUM_ROWS = 512
 
 
 def wilson_interval(error: ArrayLike, sd: ArrayLike, n_rows: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
@@ -52,55 +50,6 @@ def interval_of_draws(draws: FloatArray, size: int | None, max_size: int, level:
     if size is None:
         return low, None
     return min(low, size), None if high is None else max(high, size)
-
-
-def algorithmic_variance(
-    outputs: NDArray[Any],
-    counted: NDArray[np.bool_],
-    slopes: FloatArray,
-    own_variance: FloatArray,
-    size: float,
-    n_rows: float,
-) -> float:
-    r"""Return the variance over seeds of the mean loss of an ensemble of one size on these rows.
-
-    It is :math:`\sum_{i \neq j} w_i w_j C_{ij} / (N^2 B) + \sum_i v_i / N^2`, at least 0, with C the covariance of two
-    rows' outputs over members, :math:`v_i` a row's own variance at size B times the square of its relative weight, and
-    :math:`w_i` its slope: the derivative of its expected loss in the mean output, times that weight.  The outputs
-    determine the loss (support for a wrong label, margin, value), of a random subset of the N rows.
-
-    Pairs are not formed: with the number of members out of bag for both rows approximated by
-    :math:`n_i n_j / M`, the double sum is :math:`\sum_t S_t^2 / M` with one sum per member; the
-    diagonal, whose count is exact, is corrected.  The approximation is exact on held-out rows.
-    """
-    n_members, n_sampled = outputs.shape
-    member_sums = np.zeros(n_members)
-    own_in_sums = 0.0
-    for start in range(0, n_sampled, SUM_ROWS):
-        rows = slice(start, start + SUM_ROWS)
-        deviations, n, variance = _deviations(outputs[:, rows], counted[:, rows])
-        scale = slopes[rows] * np.sqrt(n / (n - 1.0)) * n_members / n
-        member_sums += deviations @ scale
-        own_in_sums += float((slopes[rows] ** 2 * variance) @ (n_members / n))
-    pairs = float(member_sums @ member_sums) / n_members - own_in_sums
-    n_pairs = max(n_sampled * (n_sampled - 1.0), 1.0)
-    between = max(pairs, 0.0) * (n_rows - 1.0) / n_rows / n_pairs / size
-    return float(between + own_variance.mean() / n_rows)
-
-
-def _deviations(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return deviations from each row's mean over the outputs that count, the number of outputs, and their variance.
-
-    Rows with fewer than two such outputs have deviations and variance 0, and 2 as their number.
-    """
-    n = np.count_nonzero(counted, axis=0).astype(np.float64)
-    # In one memory order whatever that of the outputs, because rounding depends on the order.
-    deviations = np.ascontiguousarray(np.where(counted, outputs, 0.0))
-    deviations -= deviations.sum(axis=0) / np.maximum(n, 1.0)
-    deviations *= counted
-    deviations[:, n < 2] = 0.0
-    n = np.maximum(n, 2.0)
-    return deviations, n, np.einsum("ti,ti->i", deviations, deviations) / (n - 1.0)
 
 
 @dataclass(frozen=True, eq=False)

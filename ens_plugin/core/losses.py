@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from ens_plugin.core.comparison import influence_on_variance, shared_luck_variance
+from ens_plugin.core.comparison import influence_on_variance
+from ens_plugin.core.curvature import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
-from ens_plugin.core.pair_covariance import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.sample import Sample, ScoreBlock
+from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import CHUNK, RowBlock, ValueTally, select_rows, sum_squares_over_members
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums

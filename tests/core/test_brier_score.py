@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from ens_plugin.core.comparison import shared_luck_variance
 from ens_plugin.core.losses import brier_loss, brier_terms_of_scores, member_terms
 from ens_plugin.core.sample import Sample
+from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import RowBlock, both_scores
 
 MEMBERS = 6

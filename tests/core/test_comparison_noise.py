@@ -5,9 +5,9 @@ import pytest
 
 from ens_plugin.core.comparison import (
     influence_on_variance,
-    shared_luck_variance,
     squared_losses_at,
 )
+from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import RowBlock, tally_values
 
 

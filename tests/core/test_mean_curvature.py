@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from ens_plugin.core.comparison import shared_luck_variance
-from ens_plugin.core.pair_covariance import (
+from ens_plugin.core.curvature import (
     curvature_slopes,
     curvatures,
     curved_terms,
@@ -18,6 +17,7 @@ from ens_plugin.core.pair_covariance import (
     terms_along,
     terms_of_variance,
 )
+from ens_plugin.core.seed_variance import shared_luck_variance
 
 
 def log_loss(mean: np.ndarray) -> np.ndarray:
