@@ -327,12 +327,8 @@ _IN_ORDER = (
     ),
     # Several outputs, and parts of the rows.
     Check(
-        "demanding-outputs", "note", "Some outputs need many more members than the mean over outputs.",
+        "demanding-outputs", "note", "Some outputs need many more members than the worst one.",
         "reports of the outputs", "all", "Read the reports of the outputs.",
-    ),
-    Check(
-        "dominant-output", "note", "One output has nearly all of the summed error.",
-        "reports of the outputs", "all", "Train on targets of one scale.",
     ),
     Check(
         "part-of-rows", "note", "Only a part of the rows was analysed, to keep autologging short.",

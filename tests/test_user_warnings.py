@@ -13,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
-from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import EnsPluginWarning
 from ens_plugin.papers.model_averaging_2004 import BootstrapModelAveragingClassifier
+from ens_plugin.papers.wrong_votes import fit_mixture
 
 X, Y = (part[::20] for part in load_breast_cancer(return_X_y=True))
 

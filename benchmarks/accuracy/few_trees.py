@@ -33,9 +33,9 @@ from benchmarks.shared.forests import (
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
-from ens_plugin.core.error_curve import binomial_curve, recommended_size
-from ens_plugin.core.votes import fit_mixture
+from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.errors import WeakEstimateWarning
+from ens_plugin.papers.wrong_votes import binomial_curve, fit_mixture
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]

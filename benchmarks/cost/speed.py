@@ -21,9 +21,9 @@ from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.evidence import tally_rows
-from ens_plugin.core.error_curve import binomial_curve, recommended_size
+from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.tally import LabelTally
-from ens_plugin.core.votes import fit_mixture
+from ens_plugin.papers.wrong_votes import binomial_curve, fit_mixture
 
 Array = NDArray[Any]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.coverage import comparisons, importance, members, outputs
+from benchmarks.coverage import comparisons, importance, members
 
 if __name__ == "__main__":
-    for script in (comparisons, importance, members, outputs):
+    for script in (comparisons, importance, members):
         print(script.main())

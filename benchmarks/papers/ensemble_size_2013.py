@@ -13,7 +13,6 @@ from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.markdown import table
 from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
-from ens_plugin.core.votes import subset_majority_error
 from ens_plugin.papers.ensemble_size_2013 import (
     ban_size,
     borderline_density,
@@ -25,6 +24,7 @@ from ens_plugin.papers.ensemble_size_2013 import (
     reduction_size,
     row_size_tail,
 )
+from ens_plugin.papers.wrong_votes import subset_majority_error
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

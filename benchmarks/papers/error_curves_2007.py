@@ -13,9 +13,8 @@ from benchmarks.papers.votes import bagging_mistakes, unpacked
 from benchmarks.shared.forests import Plan, Record, grow_all
 from benchmarks.shared.markdown import table
 from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
-from ens_plugin.core.error_curve import binomial_curve
-from ens_plugin.core.votes import fit_mixture
 from ens_plugin.papers.error_curves_2007 import expected_plugin_curve
+from ens_plugin.papers.wrong_votes import binomial_curve, fit_mixture
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -32,9 +32,9 @@ from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.keel import keel_rows, missing_keel
 from benchmarks.shared.markdown import table
 from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, root_mean_square, run_facts
-from ens_plugin.core.votes import subset_majority_error
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.papers.dynamic_pruning_2009.stopping import checkpoints, stopping_table, uniform_prior
+from ens_plugin.papers.wrong_votes import subset_majority_error
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,8 +18,6 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import installed_version, model_errors, several_outputs
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import (
-    OutputPart,
-    StackedOutputs,
     has_own_bags,
     inner_ensemble,
     output_count,
@@ -29,7 +27,6 @@ from ens_plugin.adapters.unwrap import (
 from ens_plugin.analysis.arguments import (
     granted_threads,
     metric_of_label,
-    metric_without_label,
     refuse_own_loss,
     resolve_options,
     target_array,
@@ -50,7 +47,6 @@ from ens_plugin.analysis.evidence import (
     tally_rows,
 )
 from ens_plugin.analysis.labels import estimate_labels, label_errors
-from ens_plugin.analysis.metrics import OutputMetric, ResolvedMetric, mean_over_outputs
 from ens_plugin.analysis.options import CRITERIA, AnalysisOptions, Metric
 from ens_plugin.analysis.proof import proof_positions, prove_model
 from ens_plugin.analysis.rows import Rows, compare_with_stored, own_prediction_doubts, read_rows
@@ -72,7 +68,7 @@ from ens_plugin.analysis.weights import (
     with_reach,
 )
 from ens_plugin.core.alike_rows import are_few
-from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.bags import BagProof
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, row_losses, squared_losses_at
 from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.core.sample import Sample
@@ -85,12 +81,12 @@ from ens_plugin.report.result import (
     FEWEST_ROWS,
     SQUARED,
     ZERO_ONE,
-    BiasVariance,
     ErrorCurve,
     EstimateBasis,
     Later,
     changed,
     with_findings,
+    worst_output,
 )
 
 if TYPE_CHECKING:
@@ -533,7 +529,7 @@ def analyze(
         rows that no member was trained on.  None for a CustomEnsemble made from arrays of outputs.
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         True labels or values of these rows.  For a model of several outputs, a column for each: the report is of
-        the mean over outputs, and ``report.outputs`` has one for each, by the names of the columns of a DataFrame.
+        the worst output, and ``report.outputs`` has one for each, by the names of the columns of a DataFrame.
     data : {"oob", "holdout"}, default="oob"
         What `X` and `y` are: ``"oob"``, the training rows, each judged by the members that were not trained on it;
         ``"holdout"``, rows that no member was trained on, each judged by all members.
@@ -683,9 +679,7 @@ def _analyzed(
         of_others = None if options.unlabelled is None else _agreement_beside(model, options, X)
         rows = read_rows(adapter, inner, y, options, settings.metric)
         rows, evidence = tally_model_rows(rows, settings, progress, limit)
-        rows = with_member_findings(rows, evidence.sample).without_features()
-        report = report_on_rows(rows, evidence, settings)
-        report = _with_step_findings(report, model, X, y)
+        report = _report(model, X, y, rows, evidence, settings)
         report = changed(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
@@ -698,6 +692,13 @@ def _analyzed(
         from ens_plugin.analysis.judged import judge_metric
 
         return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
+
+
+def _report(
+    model: Any, X: Any, y: ArrayLike, rows: Rows, evidence: Evidence, settings: ResolvedOptions
+) -> EnsembleReport:
+    rows = with_member_findings(rows, evidence.sample).without_features()
+    return _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
 
 
 def _agreement_beside(model: Any, options: AnalysisOptions, X: Any) -> Agreement:
@@ -758,30 +759,8 @@ def _refuse_outputs(model: Any, what: str) -> None:
         raise UnsupportedModelError(several_outputs(type(ensemble).__name__, n_outputs, what))
 
 
-# Times the size that the mean needs, from which on an output's need is warned of.
+# Times the size that the worst output needs, from which on another output's need is warned of.
 MANY_TIMES = 2.0
-# Share of the summed mean squared error in one output, from which on it is warned of.
-DOMINANT = 0.9
-MOST_DROPPED = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class _Output:
-    """The rows of one output that take part in the mean over outputs: those that at least two members predict.
-
-    `rows` are their places among the rows given, and `groups` are these places too without groups; `target` are label
-    codes or values, and `chance` is that of each row to be left out of one bag.
-    """
-
-    part: OutputPart
-    rows: IntArray
-    target: NDArray[Any]
-    weight: FloatArray
-    groups: IntArray
-    chance: FloatArray | None
-    proof: BagProof
-    metric: OutputMetric | None
-    proof_positions: IntArray
 
 
 def analyze_outputs(
@@ -793,25 +772,24 @@ def analyze_outputs(
     progress: Progress | None = None,
     limit: TimeLimit | None = None,
 ) -> tuple[EnsembleReport, IntArray]:
-    """Return the report of the mean over outputs, with that of each in ``outputs``, and the rows that prove the model.
+    """Return the report of the worst output, with that of each in ``outputs``, and the rows that prove the model.
 
-    An output's report is that of the same members predicting it alone.  The curve of the mean is the mean of theirs.
-    Its intervals, its size and its variance over seeds are estimated from the rows of all outputs together; the outputs
-    of one row count as one independent draw.
+    An output's report is that of the same members predicting it alone.
     """
     names, columns = _columns(ensemble, n_outputs, y)
     options = replace(options, groups=_group_codes(options, ensemble, X, columns))
-    reports, outputs = {}, list[_Output]()
+    reports, positions = dict[str, EnsembleReport](), dict[str, IntArray]()
     for output, name in enumerate(names):
         try:
             model = output_ensemble(ensemble, output)
-            reports[name], found = _analyze_output(model, X, columns[output], options, limit)
-            outputs.append(found)
+            reports[name], positions[name] = _analyze_output(model, X, columns[output], options, progress, limit)
         except EnsPluginError as error:
             raise _named(error, name) from error
-    with granted_threads(options.n_jobs):
-        mean = _mean_report(ensemble, outputs, options, progress, is_limited=limit is not None)
-    return _joined(mean, reports, outputs, options), outputs[0].proof_positions
+    worst = worst_output(reports)
+    findings = (*_size_notes(worst, reports), *_merged([report.findings for report in reports.values()], names))
+    basis = replace(reports[worst].basis, findings=distinct(findings))
+    report = changed(reports[worst], model=type(ensemble).__name__, basis=basis, outputs=reports)
+    return report, positions[worst]
 
 
 def _columns(ensemble: Any, n_outputs: int, y: Any) -> tuple[list[str], list[NDArray[Any]]]:
@@ -842,169 +820,19 @@ def _group_codes(options: AnalysisOptions, ensemble: Any, X: Any, columns: list[
 
 
 def _analyze_output(
-    model: Any, X: Any, y: NDArray[Any], options: AnalysisOptions, limit: TimeLimit | None
-) -> tuple[EnsembleReport, _Output]:
-    """Return the report of one output, and what the stack needs of it."""
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    options: AnalysisOptions,
+    progress: Progress | None,
+    limit: TimeLimit | None,
+) -> tuple[EnsembleReport, IntArray]:
+    """Return the report of one output, and the rows that prove the model."""
     adapter, inner, settings = open_model(model, X, y, options, limit)
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric)
-        rows, evidence = tally_model_rows(rows, settings, limit=limit)
-        output = _rows_for_stack(rows, settings.metric, rows.place(proof_positions(evidence.sample)))
-        rows = with_member_findings(rows, evidence.sample).without_features()
-        report = _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
-    n_used, n_rows = output.rows.size, rows.target.size
-    if n_used < (1.0 - MOST_DROPPED) * np.count_nonzero(rows.weight > 0):
-        raise TooFewMembersError(
-            f"Only {counted(n_used, 'has', 'have', of=f'{n_rows} rows')} two out-of-bag members: too few for the mean "
-            "over outputs. Train more members, or leave more rows out of each bag (smaller max_samples)."
-        )
-    return report, output
-
-
-def _rows_for_stack(rows: Rows, metric: ResolvedMetric | None, positions: IntArray) -> _Output:
-    """Return the rows with weight that at least two members predict."""
-    usable = rows.weight > 0
-    if rows.bags is not None:
-        usable &= _oob_counts(rows.bags) >= 2
-    used = np.flatnonzero(usable)
-    places = rows.place(used)
-    return _Output(
-        part=OutputPart(rows.adapter, rows.features[used], None if rows.bags is None else rows.bags.take(used)),
-        rows=places,
-        target=rows.target[used],
-        weight=rows.weight[used],
-        groups=places if rows.groups is None else rows.groups[used],
-        chance=None if rows.chances is None else rows.chances[used],
-        proof=rows.proof,
-        metric=None if metric is None else _metric_of_output(metric, rows, used),
-        proof_positions=positions,
-    )
-
-
-def _metric_of_output(metric: ResolvedMetric, rows: Rows, used: NDArray[np.intp]) -> OutputMetric:
-    """Return the metric of an output, with its rows' labels in the form in which the metric takes them."""
-    classes = rows.adapter.classes
-    if classes is None:
-        return OutputMetric(metric, rows.labels.reshape(-1)[used], 0)
-    labels = classes[rows.target[used]] if metric.greater_is_better else rows.labels.reshape(-1)[used]
-    return OutputMetric(metric, labels, len(classes))
-
-
-def _oob_counts(bags: Bags) -> IntArray:
-    in_bag = np.zeros(bags.n_rows, dtype=np.int64)
-    for member in range(bags.n_members):
-        in_bag += bags.member(member)
-    return bags.n_members - in_bag
-
-
-def _mean_report(
-    ensemble: Any,
-    outputs: Sequence[_Output],
-    options: AnalysisOptions,
-    progress: Progress | None,
-    *,
-    is_limited: bool,
-) -> EnsembleReport:
-    stack = StackedOutputs(ensemble, [output.part for output in outputs])
-    settings = resolve_options(stack, replace(options, metric=metric_without_label(options.metric)))
-    metrics = [output.metric for output in outputs if output.metric is not None]
-    if metrics:
-        settings = replace(settings, metric=mean_over_outputs(metrics))
-    target = np.concatenate([output.target for output in outputs])
-    tallied = tally_rows(
-        stack,
-        stack.prepare(None),
-        outputs[0].part.bags,
-        target,
-        np.concatenate([output.weight for output in outputs]),
-        with_metric=settings.metric is not None,
-        rng=np.random.default_rng(settings.random_state),
-        progress=progress,
-    )
-    if stack.classes is not None:
-        tallied = tallied.sort_samples()
-    if is_limited and settings.metric is not None:
-        tallied = tallied.with_few_rows_of_metric()
-    known = KnownRows(sampled_labels=tallied.rows_of_metric.rows[:, None])
-    return build_report(stack, _with_groups(tallied, outputs), settings, known)
-
-
-def _with_groups(tallied: Evidence, outputs: Sequence[_Output]) -> Evidence:
-    """Return the tallied rows of the stack with the rows of each original row, or group, as one group."""
-    chances = [output.chance for output in outputs if output.chance is not None]
-    return replace(
-        tallied,
-        weight=replace(tallied.weight, groups=np.concatenate([output.groups for output in outputs])),
-        chance=np.concatenate(chances) if len(chances) == len(outputs) else None,
-        proof=BagProof(all(output.proof.rows for output in outputs), all(output.proof.target for output in outputs)),
-    )
-
-
-def _joined(
-    mean: EnsembleReport, reports: dict[str, EnsembleReport], outputs: Sequence[_Output], options: AnalysisOptions
-) -> EnsembleReport:
-    """Return the report of the mean with those of the outputs, and with what casts doubt on any of them."""
-    used = np.unique(np.concatenate([output.rows for output in outputs])).size
-    considered = max(report.n_rows + report.rows_without_oob for report in reports.values())
-    merged = _merged([report.findings for report in reports.values()], list(reports))
-    # Notes on the outputs' rows together repeat those on each.
-    of_mean = [found for found in mean.findings if found.kind == "doubt"]
-    basis = replace(
-        mean.basis,
-        # A label belongs to one output.
-        labels=(),
-        n_groups=None if options.groups is None else mean.basis.n_groups,
-        findings=distinct((*_size_notes(mean, reports), *_scale_notes(reports), *merged, *of_mean)),
-    )
-    return replace(
-        mean,
-        error_curve=_mean_curve(mean.error_curve, [report.error_curve for report in reports.values()]),
-        bias_variance=_mean_parts([report.bias_variance for report in reports.values()]),
-        n_rows=used,
-        rows_without_oob=max(considered - used, 0),
-        basis=basis,
-        outputs=reports,
-    )
-
-
-def _mean_curve(stacked: ErrorCurve, curves: Sequence[ErrorCurve]) -> ErrorCurve:
-    """Return the mean of the outputs' curves, with intervals as wide as those of all outputs' rows together.
-
-    The mean of the outputs' curves has no intervals of its own, because errors of different outputs on one row are
-    related.  `stacked`, the curve of all outputs' rows together, takes that into account.
-    """
-    if any(not np.array_equal(curve.sizes, stacked.sizes) for curve in curves):
-        return stacked
-    lowest, highest = _range(stacked)
-    error = np.mean([curve.error for curve in curves], axis=0)
-    asymptote = float(np.mean([curve.asymptote for curve in curves]))
-    shift, limit_shift = error - stacked.error, asymptote - stacked.asymptote
-    low, high = (float(np.clip(end + limit_shift, lowest, highest)) for end in stacked.asymptote_interval)
-    shifts = [curve.even_shift for curve in curves if curve.even_shift is not None]
-    return replace(
-        stacked,
-        error=error,
-        lower=np.clip(stacked.lower + shift, lowest, highest),
-        upper=np.clip(stacked.upper + shift, lowest, highest),
-        asymptote=asymptote,
-        asymptote_interval=(low, high),
-        asymptote_raw=float(np.mean([curve.asymptote_raw for curve in curves])),
-        ties_to=min(curve.ties_to for curve in curves),
-        even_shift=np.mean(shifts, axis=0) if len(shifts) == len(curves) else None,
-    )
-
-
-def _range(curve: ErrorCurve) -> tuple[float, float]:
-    if curve.metric_basis is not None:
-        return curve.metric_basis.lowest, curve.metric_basis.highest
-    return 0.0, 1.0 if curve.metric == ZERO_ONE else np.inf
-
-
-def _mean_parts(parts: Sequence[BiasVariance]) -> BiasVariance:
-    """Return the mean of the outputs' errors, variances and biases."""
-    names = [item.name for item in fields(BiasVariance) if item.name != "loss"]
-    means = {name: float(np.mean([getattr(part, name) for part in parts])) for name in names}
-    return BiasVariance(**means, loss=parts[0].loss)
+        rows, evidence = tally_model_rows(rows, settings, progress, limit)
+        return _report(model, X, y, rows, evidence, settings), rows.place(proof_positions(evidence.sample))
 
 
 def _merged(found: Sequence[tuple[Finding, ...]], names: Sequence[str]) -> list[Finding]:
@@ -1020,9 +848,9 @@ def _merged(found: Sequence[tuple[Finding, ...]], names: Sequence[str]) -> list[
     return [*common, *named]
 
 
-def _size_notes(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> list[Finding]:
-    """Return a note on the outputs that need far more members than the mean."""
-    size = mean.recommended_size
+def _size_notes(worst: str, reports: dict[str, EnsembleReport]) -> list[Finding]:
+    """Return a note on the outputs that need far more members than the worst one."""
+    size = reports[worst].recommended_size
     if size is None:
         return []
     wanted = {name: report.recommended_size or report.recommendation.max_size for name, report in reports.items()}
@@ -1034,28 +862,11 @@ def _size_notes(mean: EnsembleReport, reports: dict[str, EnsembleReport]) -> lis
         f"{name!r} {'more than' if name in open_ended else 'about'} {own}" for name, own in list(many.items())[:5]
     )
     sentence = (
-        f"The recommended size of {counted(size, 'member')} is that of the mean over outputs, and "
+        f"The recommended size of {counted(size, 'member')} is that of the output {worst!r}, and "
         f"{counted(len(many), 'needs', 'need', of=f'{len(reports)} outputs')} more than twice "
         f"as many: {listed}. Their reports are in `outputs`."
     )
     return [finding("demanding-outputs", sentence, n_outputs=len(many))]
-
-
-def _scale_notes(reports: dict[str, EnsembleReport]) -> list[Finding]:
-    """Return a note where one output has nearly all of the summed mean squared error."""
-    errors = {name: report.error for name, report in reports.items()}
-    total = sum(errors.values())
-    if next(iter(reports.values())).task != "regression" or not total > 0:
-        return []
-    name = max(errors, key=lambda own: errors[own])
-    if not errors[name] > DOMINANT * total:
-        return []
-    sentence = (
-        f"Output {name!r} has {100 * errors[name] / total:.3g} % of the mean squared error of all outputs, so the mean "
-        "over outputs, as scikit-learn's uniform_average, is about this output alone. Train on targets of one "
-        "scale, or read the reports in `outputs`."
-    )
-    return [finding("dominant-output", sentence, share=errors[name] / total)]
 
 
 def _named(error: EnsPluginError, name: str) -> EnsPluginError:

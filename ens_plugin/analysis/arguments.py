@@ -118,11 +118,6 @@ def metric_of_label(metric: Metric | None, positive_label: object) -> Metric | N
     return ScorerOfLabel(metric, str(positive_label))
 
 
-def metric_without_label(metric: Metric | None) -> Metric | None:
-    """Return the metric as it was before a label was named, for outputs whose labels are codes."""
-    return metric.scorer if isinstance(metric, ScorerOfLabel) else metric
-
-
 def _resolved_metric(options: AnalysisOptions, adapter: EnsembleAdapter, y: ArrayLike | None) -> ResolvedMetric | None:
     """Return the metric of an analysis; most have none, and load nothing of the metrics."""
     if options.metric is None and adapter.loss_name is None:

@@ -266,8 +266,6 @@ def _difference(rows: MetricRows, sums: FloatArray, counts: FloatArray) -> float
 
 def _has_value(rows: MetricRows, chosen: NDArray[np.intp]) -> bool:
     """Return whether some rows have all labels, or of a target of values two, without which r2 has no value."""
-    if rows.metric.is_joint:
-        return chosen.size > 1
     target, n_labels = rows.sample.block.target, rows.sample.block.n_labels
     if not n_labels:
         return chosen.size > 0 and (np.ptp(target[chosen]) > 0 or np.ptp(target[rows.known]) == 0)

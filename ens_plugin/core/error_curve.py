@@ -15,13 +15,9 @@ from ens_plugin.core.sample import SubsetRates
 from ens_plugin.core.validation import (
     FloatArray,
     IntArray,
-    as_counts,
     as_probability,
     as_sizes,
     as_weight,
-    pair_index,
-    row_parts,
-    sums_by_code,
     whole_counts,
 )
 from ens_plugin.core.votes import (
@@ -29,27 +25,11 @@ from ens_plugin.core.votes import (
     MOST_CACHED,
     majority_curve,
     soft_majority_error,
-    subset_majority_error,
 )
-from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
+from ens_plugin.core.weights import row_quantiles
 from ens_plugin.errors import InputError
 
 ROWS_PER_DROPPED_ROW = 10
-
-
-def binomial_curve(
-    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
-) -> FloatArray:
-    r"""Return the plug-in estimate of the error at each size: shares of wrong votes taken as probabilities (2007).
-
-    :math:`\sum_i w_i \pi(k_i/n_i, B) / \sum_i w_i` (2007 eq. 7, 11).  Biased, mostly upwards; the bias vanishes as the
-    number of members grows (2007 eq. 9-10).
-    """
-    k, n = as_counts(wrong, trials)
-    w = as_row_weight(weight, k.size).total
-    probability, index = np.unique(k / n, return_inverse=True)
-    shares = np.bincount(index, w) / w.sum()
-    return majority_curve(probability, shares, sizes)
 
 
 def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
@@ -70,40 +50,6 @@ def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> i
         n, place = n[order], int(np.searchsorted(last, last[-1] // ROWS_PER_DROPPED_ROW, side="right"))
     largest = int(n[place])
     return largest if largest % 2 else max(largest - 1, 0)
-
-
-def hypergeometric_curve(
-    wrong: ArrayLike, trials: ArrayLike, sizes: ArrayLike, weight: ArrayLike | RowWeight | None = None
-) -> FloatArray:
-    r"""Return the unbiased estimate of the error at small sizes: the mean over all subsets of the members.
-
-    The weighted mean over rows of :math:`P[\mathrm{Hypergeom}(n_i, k_i, B) > B/2]`.  Rows with fewer members than a
-    size do not enter its mean; an InputError is raised where these are more than 10 % of the rows.
-    """
-    k, n = as_counts(wrong, trials)
-    row_weight = as_row_weight(weight, k.size)
-    wanted = as_sizes(sizes)
-    limit = hypergeometric_limit(n, row_weight.rows)
-    odd = 2.0 * np.ceil(wanted / 2.0) - 1.0
-    if odd.max() > limit:
-        raise InputError(
-            f"size {wanted.max():g} is above {limit}, the largest size for which 90 % of the rows have enough "
-            "out-of-bag members; pass smaller sizes."
-        )
-    k_pair, n_pair, shares = _pairs(k, n, row_weight.total)
-    tails = subset_majority_error(k_pair, n_pair, int(odd.max()))
-    rows = tails[((odd - 1) // 2).astype(np.int64)]
-    is_reached = ~np.isnan(rows)
-    return np.asarray((np.where(is_reached, rows, 0.0) @ shares) / (is_reached @ shares))
-
-
-def _pairs(k: FloatArray, n: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct pairs of k and n, and the weight of the rows of each."""
-    index = pair_index(k, n)
-    pairs = np.empty((2, int(index.max()) + 1))
-    for part in row_parts(k.size):
-        pairs[:, index[part]] = k[part], n[part]
-    return pairs[0], pairs[1], sums_by_code(index, weight, pairs.shape[1])
 
 
 STRAIGHT_RANGE = 2

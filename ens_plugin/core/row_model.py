@@ -213,15 +213,13 @@ def fit_density(
     *,
     beta_mean: tuple[float, float],
     beta_start: tuple[float, float],
-    coarse: RowGroups | None = None,
     near_one: PowerPrior | None = None,
 ) -> Density:
     """Fit the density of the rows' parameters by penalised maximum likelihood.
 
     `beta_mean` is the prior mean of the coefficients of log p and log(1-p), whose prior variance is 10 000; the fit
-    starts from `beta_start`.  `coarse` are the same rows in fewer groups, of nearly equal ones.  Their density is where
-    the fit of all groups starts, and is close enough for a step or two; it changes how long the fit takes.  `near_one`
-    is a prior of the density near p = 1, with the mean of the coefficient of log(1-p).
+    starts from `beta_start`.  `near_one` is a prior of the density near p = 1, with the mean of the coefficient of
+    log(1-p).
     """
     coefficients: FloatArray = np.zeros(design().shape[1])
     coefficients[:2] = beta_start
@@ -231,11 +229,8 @@ def fit_density(
     precision[:2] = 1.0 / BETA_VARIANCE
     of_power = 0.0 if near_one is None else near_one.sd**-2.0
     objective = _Objective(rows, centre, precision, of_power)
-    first = objective if coarse is None else _Objective(coarse, centre, precision, of_power)
-    start = first.at(_near_start(first, coefficients))
-    reached, hessian = _maximize(start, start.hessian())
-    if coarse is not None:
-        reached, _ = _maximize(objective.at(reached.coefficients), hessian)
+    start = objective.at(_near_start(objective, coefficients))
+    reached, _ = _maximize(start, start.hessian())
     return Density(reached.weights, reached.coefficients, reached)
 
 

@@ -162,17 +162,6 @@ def check_shares(array: FloatArray, name: str) -> None:
         raise InputError(f"{name} must lie in [0, 1], got values from {array.min():g} to {array.max():g}.")
 
 
-def as_counts(wrong: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return wrong votes and votes by row as floats, or raise InputError unless 0 <= wrong <= trials and trials > 0."""
-    k = as_values(wrong, "wrong")
-    n = as_values(trials, "trials", k.size)
-    if n.min() <= 0:
-        raise InputError("trials must be positive for every row; leave out rows without out-of-bag members.")
-    if k.min() < 0 or np.any(k > n):
-        raise InputError("wrong must lie between 0 and trials for every row.")
-    return k, n
-
-
 def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> FloatArray:
     """Return row weights (ones for None) as floats, or raise InputError if one is negative or all are 0.
 
@@ -244,13 +233,6 @@ def as_chance(value: float, name: str) -> float:
     """Return a number strictly between 0 and 1 as a float, or raise InputError naming `name`."""
     if not isinstance(value, Real) or not 0.0 < value < 1.0:
         raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
-    return float(value)
-
-
-def as_confidence(value: float) -> float:
-    """Return a confidence strictly between 1/2 and 1 as a float, or raise InputError."""
-    if not isinstance(value, Real) or not 0.5 < value < 1.0:
-        raise InputError(f"confidence must lie strictly between 0.5 and 1, got {value!r}.")
     return float(value)
 
 

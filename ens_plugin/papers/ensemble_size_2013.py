@@ -32,16 +32,15 @@ from ens_plugin.core.validation import (
     FloatArray,
     IntArray,
     as_chance,
-    as_confidence,
     as_count,
     as_probability,
     as_sizes,
     as_values,
     as_weight,
 )
-from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import InputError, NotConvergedWarning, warn_user
 from ens_plugin.papers.members import Members, held_out_members, out_of_bag_members, wrong_labels
+from ens_plugin.papers.wrong_votes import as_confidence, fit_mixture
 from ens_plugin.sizing.grow import MAX_SIZE, find_trainer
 from ens_plugin.sizing.truncate import truncate
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlog1py, xlogy
 
-from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
+from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.core.validation import (
     MOST_MEMBERS,
     FloatArray,
@@ -24,9 +24,10 @@ from ens_plugin.core.validation import (
     as_values,
     as_weight,
 )
-from ens_plugin.core.votes import Mixture, fit_mixture, majority_curve, majority_error
+from ens_plugin.core.votes import majority_curve, majority_error
 from ens_plugin.errors import InputError
 from ens_plugin.papers.members import out_of_bag_members, wrong_labels
+from ens_plugin.papers.wrong_votes import Mixture, binomial_curve, fit_mixture, hypergeometric_curve
 
 if TYPE_CHECKING:
     import pandas as pd

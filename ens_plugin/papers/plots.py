@@ -311,7 +311,7 @@ def plot_disagreement(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from ens_plugin.core.error_curve import agreement
+    >>> from ens_plugin.core.error_curve import (agreement)
     >>> sizes = [1, 11, 101, 1001]
     >>> found = 1 - agreement([0.05, 0.2, 0.4, 0.6], None, sizes)
     >>> ax = plot_disagreement(sizes, found, 0.8, ax=Figure().subplots())

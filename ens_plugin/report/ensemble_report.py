@@ -66,7 +66,7 @@ class EnsembleReport(ReportContent):
         The error and the confusion matrix by label; empty for regression.
     outputs : dict of str to EnsembleReport
         Of a model of several outputs, the report of each, by the name of its column of y, or else by its position;
-        every other attribute is then of the mean over outputs.  Empty for models of one output.
+        every other attribute is then of the worst output.  Empty for models of one output.
     proof : ModelProof or None
         What the analysed model and its members predict for a few rows, by which a stored copy of it is recognised.
         None where there is no model to predict with, as of a CustomEnsemble.

@@ -967,3 +967,20 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
 
 ZERO_ONE = "0-1 error"
 SQUARED = "mean squared error"
+
+
+def worst_output(outputs: Mapping[str, ReportContent]) -> str:
+    """Return the name of the output with the largest error, or the lowest score; the first of several.
+
+    Squared errors of targets in different units are compared as shares of the error of always predicting the mean.
+    """
+
+    def badness(report: ReportContent) -> float:
+        basis = report.error_curve.metric_basis
+        if basis is not None and basis.greater_is_better:
+            return -report.error
+        if report.is_squared and report.basis.baseline_error > 0.0:
+            return report.error / report.basis.baseline_error
+        return report.error
+
+    return max(outputs, key=lambda name: badness(outputs[name]))

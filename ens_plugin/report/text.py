@@ -19,6 +19,7 @@ from ens_plugin.report.result import (
     MetricBasis,
     ReportContent,
     SizeRecommendation,
+    worst_output,
 )
 
 if TYPE_CHECKING:
@@ -415,9 +416,11 @@ class OutputRow(NamedTuple):
 
 
 def output_sentence(report: ReportContent) -> str:
-    """Return a sentence that the figures are means over outputs; empty for a model of one output."""
-    n_outputs = len(report.outputs)
-    return f"Figures are of the mean over {n_outputs} outputs, where no output is named." if n_outputs else ""
+    """Return a sentence that the figures are those of the worst output; empty for a model of one output."""
+    if not report.outputs:
+        return ""
+    name = printable(worst_output(report.outputs), OUTPUT_WIDTH)
+    return f"Figures are of the worst of {len(report.outputs)} outputs, {name!r}, where no other is named."
 
 
 def output_rows(report: ReportContent) -> list[OutputRow]:

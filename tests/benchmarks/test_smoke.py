@@ -77,7 +77,6 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
         "coverage.comparisons",
         "coverage.importance",
         "coverage.members",
-        "coverage.outputs",
         "hard_data.scores",
         "accuracy.reach",
         "votes.simulated",

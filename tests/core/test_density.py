@@ -23,7 +23,6 @@ from ens_plugin.core.row_model import (
     end_power,
     fit_density,
 )
-from ens_plugin.core.votes import fit_mixture
 
 FloatArray = NDArray[np.float64]
 
@@ -231,41 +230,3 @@ def test_the_search_does_not_start_with_steps_that_are_far_too_long(monkeypatch:
     monkeypatch.setattr(density._Objective, "at", counting)
     density._maximize(start, start.hessian())
     assert int(np.argmax(np.array(values) > max(values) - 1.0)) < 25
-
-
-def nearly_equal(rows: RowGroups, width: int) -> RowGroups:
-    """Groups of neighbouring numbers of wrong votes, with the geometric mean of their likelihoods."""
-    starts = np.arange(0, rows.counts.size, width)
-    counts = np.add.reduceat(rows.counts, starts)
-    weighted = np.add.reduceat(rows.counts[:, None] * np.log(rows.likelihood + 1e-200), starts)
-    mean = weighted[counts > 0] / counts[counts > 0, None]
-    return RowGroups(np.exp(mean - mean.max(axis=1, keepdims=True)), counts[counts > 0])
-
-
-@pytest.mark.parametrize("width", [2, 4, 40])
-def test_a_fit_does_not_depend_on_the_nearly_equal_rows_it_starts_from(width: int) -> None:
-    rng = np.random.default_rng(3)
-    rows = counted(rng.binomial(80, rng.beta(0.5, 2.0, size=3000)), 80)
-    alone = fit_density(rows, beta_mean=BETA_PRIOR, beta_start=(0.0, 2.0))
-    coarse = nearly_equal(rows, width)
-    assert coarse.counts.size < rows.counts.size / width + 1
-    other = fit_density(rows, beta_mean=BETA_PRIOR, beta_start=(0.0, 2.0), coarse=coarse)
-    np.testing.assert_allclose(other.weights, alone.weights, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(other.covariance, alone.covariance, rtol=0, atol=1e-4)
-
-
-def test_a_mixture_computes_no_hessian_of_all_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes ten times as long as a gradient, and that of nearly equal groups is close enough."""
-    rng = np.random.default_rng(3)
-    trials = rng.binomial(200, 0.37, size=20_000)
-    wrong = rng.binomial(trials, rng.beta(0.5, 2.0, size=20_000))
-    groups = []
-    plain = density._Reached.hessian
-
-    def counting(reached: density._Reached) -> FloatArray:
-        groups.append(reached.objective.rows.counts.size)
-        return plain(reached)
-
-    monkeypatch.setattr(density._Reached, "hessian", counting)
-    assert fit_mixture(wrong, trials).counts.size > 1000
-    assert 0 < max(groups) < 200

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve, hypergeometric_limit
+from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.errors import InputError
+from ens_plugin.papers.wrong_votes import binomial_curve, hypergeometric_curve
 
 rows_of_counts = st.lists(
     st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(1, 5)).map(lambda row: (min(row[:2]), row[0], row[2])),

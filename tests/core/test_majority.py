@@ -13,13 +13,9 @@ from scipy.integrate import quad
 from scipy.special import beta as beta_function
 from scipy.stats import binom, hypergeom
 
-from ens_plugin.core.votes import (
-    majority_curve,
-    majority_error,
-    soft_majority_error,
-    subset_majority_error,
-)
+from ens_plugin.core.votes import majority_curve, majority_error, soft_majority_error
 from ens_plugin.errors import InputError
+from ens_plugin.papers.wrong_votes import subset_majority_error
 
 HALF = Fraction(1, 2)
 PROBABILITIES = (0.0, 1e-9, 0.03, 0.25, 0.3, 0.499, 0.5, 0.501, 0.7, 0.999, 1.0)

@@ -13,8 +13,9 @@ from scipy.stats import beta, binom
 
 from ens_plugin.core import votes as mixture_module
 from ens_plugin.core.row_model import row_means
-from ens_plugin.core.votes import fit_mixture, group_counts
+from ens_plugin.core.votes import group_counts
 from ens_plugin.errors import InputError, WeakEstimateWarning
+from ens_plugin.papers.wrong_votes import fit_mixture
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -12,7 +12,7 @@ from ens_plugin.core.row_model import (
     model_error,
     row_means,
 )
-from ens_plugin.core.votes import Mixture, fit_mixture
+from ens_plugin.papers.wrong_votes import Mixture, fit_mixture
 
 FloatArray = NDArray[np.float64]
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.core.error_curve import hypergeometric_curve, hypergeometric_limit
+from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.core.weights import RowWeight, as_row_weight, row_quantiles
 from ens_plugin.errors import InputError
+from ens_plugin.papers.wrong_votes import hypergeometric_curve
 
 entries = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=30)
 

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from ens_plugin.core.validation import (
     as_array,
     as_chance,
-    as_confidence,
     as_count,
-    as_counts,
     as_probability,
     as_python,
     as_sizes,
@@ -28,6 +26,7 @@ from ens_plugin.core.validation import (
     with_missing,
 )
 from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.papers.wrong_votes import as_confidence, as_counts
 
 
 @pytest.mark.parametrize(

@@ -201,18 +201,6 @@ def test_the_warnings_about_the_variance_over_training_sets() -> None:
     assert f"({large} times the truth was measured at 63 %)" in text
 
 
-def test_several_outputs() -> None:
-    held = {row[0]: row[1:] for row in rows("coverage.outputs") if len(row) == 3}
-    text = page("explanations/outputs.md")
-    assert "; 100 repetitions;" in section("coverage.outputs")
-    of_values, of_labels, small = (
-        held[name]
-        for name in ("values, 200 rows, 60 trees", "labels, 200 rows, 60 trees", "values, 150 rows, 30 trees")
-    )
-    assert f"in {of_values[0]} % for values and {of_labels[0]} % for labels" in text
-    assert f"it held {small[0]} % for values, where the intervals of the single outputs held {small[1]} %" in text
-
-
 def test_labels_in_fixed_numbers(methods: str) -> None:
     def bias(library: str, labels: str) -> tuple[str, str]:
         few, many = (

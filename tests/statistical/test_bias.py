@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ens_plugin.core.error_curve import binomial_curve, hypergeometric_curve
 from ens_plugin.core.losses import fit_moments, loss_moments
-from ens_plugin.core.votes import fit_mixture
+from ens_plugin.papers.wrong_votes import binomial_curve, fit_mixture, hypergeometric_curve
 from tests.statistical.harness import IN_BAG, PROBLEMS, FloatArray, Problem, repeat, standard_error
 
 pytestmark = pytest.mark.slow

@@ -19,8 +19,7 @@ from ens_plugin.core.margins import fit_margins
 from ens_plugin.core.row_model import effective_votes, is_close
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock, count_members
-from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, shown
-from ens_plugin.core.votes import fit_mixture
+from ens_plugin.core.validation import FloatArray, IntArray, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError, TooFewMembersError, UnsupportedModelError
 from ens_plugin.papers.dynamic_pruning_2009.certificate import RunningVote, refuse_unproved
 from ens_plugin.papers.dynamic_pruning_2009.stopping import (
@@ -42,6 +41,7 @@ from ens_plugin.papers.dynamic_pruning_2009.stopping import (
     vote_share_table,
 )
 from ens_plugin.papers.members import prepared_rows
+from ens_plugin.papers.wrong_votes import as_confidence, fit_mixture
 
 __all__ = [
     "RULES",

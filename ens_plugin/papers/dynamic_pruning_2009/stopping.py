@@ -45,7 +45,8 @@ from scipy.stats import binom
 
 from ens_plugin.core.certificate import log_wealth
 from ens_plugin.core.row_model import GRID
-from ens_plugin.core.validation import FloatArray, IntArray, as_confidence, as_count, as_probability, as_weight
+from ens_plugin.core.validation import FloatArray, IntArray, as_count, as_probability, as_weight
+from ens_plugin.papers.wrong_votes import as_confidence
 
 __all__ = [
     "DuelTable",

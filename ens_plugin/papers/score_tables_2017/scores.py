@@ -50,7 +50,7 @@ from ens_plugin.core.validation import (
     check_shares,
     counted,
 )
-from ens_plugin.core.votes import fit_mixture, majority_error
+from ens_plugin.core.votes import majority_error
 from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.score_tables_2017.score_tables import (
     EFFECT_MEANS,
@@ -61,6 +61,7 @@ from ens_plugin.papers.score_tables_2017.score_tables import (
     moments_of_log_mean,
     score_quadrature,
 )
+from ens_plugin.papers.wrong_votes import fit_mixture
 
 __all__ = [
     "AGGREGATIONS",

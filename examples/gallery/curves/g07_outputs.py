@@ -2,7 +2,7 @@
 A forest with several outputs
 =============================
 
-Each output has a curve of its own, and so has their mean.
+Each output has a curve of its own, and the report is that of the worst one.
 """
 
 # %%

@@ -75,11 +75,11 @@ def test_missing_values_are_named_by_row() -> None:
         ens_plugin.analyze(value_forest(), XR, y)
 
 
-def test_forests_of_unequal_sizes_have_no_mean() -> None:
+def test_forests_of_unequal_sizes_are_reported_each() -> None:
     model = MultiOutputRegressor(RandomForestRegressor(**FOREST)).fit(XR, VALUES)
     model.estimators_[1] = ens_plugin.truncate(model.estimators_[1], 30)
-    with pytest.raises(UnsupportedModelError, match="different numbers of members"):
-        ens_plugin.analyze(model, XR, VALUES)
+    report = ens_plugin.analyze(model, XR, VALUES)
+    assert [part.n_members for part in report.outputs.values()] == [60, 30, 60]
 
 
 @pytest.mark.fast_cases(

@@ -14,10 +14,10 @@ from sklearn.linear_model import RidgeClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.core.comparison import row_losses
-from ens_plugin.core.error_curve import hypergeometric_curve
 from ens_plugin.core.tally import LabelTally
 from ens_plugin.core.validation import in_few_bytes
 from ens_plugin.core.weights import RowWeight, represent
+from ens_plugin.papers.wrong_votes import hypergeometric_curve
 
 Array = NDArray[Any]
 

@@ -18,7 +18,7 @@ from benchmarks.papers.error_curves_2007 import (
     predicted_bias,
 )
 from benchmarks.shared.forests import Record
-from ens_plugin.core.error_curve import binomial_curve
+from ens_plugin.papers.wrong_votes import binomial_curve
 
 
 def record(seed: int = 0) -> Record:

@@ -9,7 +9,6 @@ from scipy.integrate import quad
 from scipy.stats import beta, norm
 
 from ens_plugin.core.error_curve import agreement, recommended_size
-from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import InputError
 from ens_plugin.papers.ensemble_size_2013 import (
     HALF_LINE,
@@ -19,6 +18,7 @@ from ens_plugin.papers.ensemble_size_2013 import (
     limiting_row_size_tail,
     row_size_tail,
 )
+from ens_plugin.papers.wrong_votes import fit_mixture
 
 SHAPES = [(2.0, 2.0), (1.0, 1.0), (1.5, 4.0)]
 

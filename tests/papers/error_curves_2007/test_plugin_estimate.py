@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.core.error_curve import binomial_curve
 from ens_plugin.core.votes import majority_error
 from ens_plugin.errors import InputError
 from ens_plugin.papers.error_curves_2007 import (
@@ -19,6 +18,7 @@ from ens_plugin.papers.error_curves_2007 import (
     plugin_bias,
     plugin_bias_curve,
 )
+from ens_plugin.papers.wrong_votes import binomial_curve
 
 FloatArray = NDArray[np.float64]
 
