@@ -1,35 +1,16 @@
-"""Every tree of a model as arrays, in one form for all libraries, and the proof of its rows by its leaves.
-
-A library's adapter makes a :class:`TreeTable` of the trees that it reads from the library.  What is common to all trees
-reads the table and knows no library: the values that rows get, the proof of the rows that trees were trained on, the
-search for damage, and the thresholds that recognise training rows.
-
-In each tree, rows start at node 0.  At a node with children, the value in the column ``feature`` is compared with
-``threshold``, or looked for in a set of categories; a leaf, whose ``left`` is negative, gives its value to the row.
-The library itself finds the leaf that a row reaches.
-
->>> root, leaf, other = range(3)
->>> tree = FlatTree(
-...     left=np.array([leaf, -1, -1]),
-...     right=np.array([other, -1, -1]),
-...     feature=np.array([4, 0, 0]),
-...     threshold=np.array([0.5, 0.0, 0.0]),
-... )
->>> table = TreeTable([tree], values=[np.array([0.0, -1.0, 2.0])], covers=[np.array([9, 6, 3])])
->>> table.leaf_values
-[array([-1.,  2.])]
->>> dict(table.splits())
-{4: array([0.5])}
+"""What adapters of tree libraries share: thresholds by column, damage, and the proof of bags by drawn trees.
 
 Where a library stores a cover in each leaf, how many rows of the tree's bag reached it at training or the sum of their
 second derivatives, covers prove the rows that trees were trained on.  Bags that are drawn again are right if their rows
 give the cover of every leaf: exactly where it is a count, else within the rounding of the library.
 
-Wrong bags would give all covers by chance.  How likely that is depends on what a cover tells of the rows behind it, so
-each library brings its own bound for a tree.  LightGBM's counts tell how many rows each bag has, so a wrong bag is a
-random one of as many rows (``lightgbm/bags.py``).  XGBoost's sums do not tell how many rows they are of, and rows with
-small derivatives are lost in the rounding, so a wrong bag is any set of coin tosses (``xgboost/bags.py``).  What the
-bounds of all trees amount to is the same: :func:`chance_of_draws`.
+Bags follow from one seed, so a wrong seed, other rows or another order make all trees wrong, and some trees prove them
+all: :func:`members_to_check` draws as many as chance cannot satisfy.  How likely wrong bags are to fit depends on what
+a cover tells of the rows behind it, so each library brings its own bound for a tree.  LightGBM's counts tell how many
+rows each bag has, so a wrong bag is a random one of as many rows (``lightgbm/bags.py``).  XGBoost's sums do not tell
+how many rows they are of, and rows with small derivatives are lost in the rounding, so a wrong bag is any set of coin
+tosses (``xgboost/bags.py``).  What the bounds of the checked trees amount to is the same: :func:`chance_of_draws`, and
+bags for which it is above 1e-9 are refused.
 
 scikit-learn's forests are not proved by these functions.  The library itself draws their bags again from the seeds of
 the trees, so no draw is searched for, no chance is to be bounded, and three trees are enough.  Their leaves may count
@@ -39,17 +20,13 @@ counts proves the target (``sklearn/bags.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+from ens_plugin.core.validation import FloatArray, IntArray
 
 # Child of a node that has none.
 LEAF = -1
@@ -60,93 +37,10 @@ LEAVES_THAT_TELL = 8
 MOST_STATED = 2**20
 # Largest chance of wrong bags that are taken for proved, and of fresh rows that are taken for training rows.
 MAX_CHANCE = 1e-9
-
-
-class FlatTree(NamedTuple):
-    """A tree as arrays with one entry for each node, of which the first is the root.
-
-    Attributes
-    ----------
-    left, right : ndarray of int, shape (n_nodes,)
-        Children of each node; negative for leaves.
-    feature : ndarray of int, shape (n_nodes,)
-        Column that each node compares.
-    threshold : ndarray of float64, shape (n_nodes,)
-        What values are compared with; NaN for a split by category.
-    """
-
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class TreeTable:
-    """Every tree of a model as arrays with one entry for each node, of which the first is the root.
-
-    Attributes
-    ----------
-    trees : sequence of FlatTree
-        Links, columns and thresholds.
-    values : sequence of ndarray, shape (n_nodes,) each
-        What the library stores in each leaf as its value; any number for other nodes.
-    covers : sequence of ndarray, shape (n_nodes,) each
-        What the library counted in each leaf of the rows of the tree's bag, at training: their number, or the sum of
-        their second derivatives.
-    """
-
-    trees: Sequence[FlatTree]
-    values: Sequence[NDArray[Any]]
-    covers: Sequence[NDArray[Any]]
-
-    @cached_property
-    def is_leaf(self) -> list[NDArray[np.bool_]]:
-        """Return which nodes of each tree are leaves."""
-        return [np.asarray(tree.left) < 0 for tree in self.trees]
-
-    @cached_property
-    def n_leaves(self) -> IntArray:
-        """Return the number of leaves of each tree, shape (n_trees,)."""
-        return np.array([np.count_nonzero(own) for own in self.is_leaf], dtype=np.int64)
-
-    @cached_property
-    def edges(self) -> IntArray:
-        """Return where the leaves of each tree start among those of all trees, and their number, (n_trees + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.n_leaves)])
-
-    @cached_property
-    def tree_of_leaf(self) -> IntArray:
-        """Return the tree of each leaf, the leaves of all trees in one array."""
-        return np.repeat(np.arange(self.n_leaves.size), self.n_leaves)
-
-    @cached_property
-    def leaf_values(self) -> list[NDArray[Any]]:
-        """Return the value of each leaf, in the order of the nodes."""
-        return [values[own] for values, own in zip(self.values, self.is_leaf, strict=True)]
-
-    @cached_property
-    def leaf_covers(self) -> list[NDArray[Any]]:
-        """Return the cover of each leaf, in the order of the nodes."""
-        return [covers[own] for covers, own in zip(self.covers, self.is_leaf, strict=True)]
-
-    @cached_property
-    def every_cover(self) -> NDArray[Any]:
-        """Return the covers of the leaves of all trees in one array."""
-        return np.concatenate(self.leaf_covers)
-
-    def sums_by_tree(self, of_leaf: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum over the leaves of each tree, shape (n_trees,), of numbers for the leaves of all trees."""
-        return np.asarray(np.add.reduceat(of_leaf, self.edges[:-1]))
-
-    def splits(self) -> Iterator[tuple[int, FloatArray]]:
-        """Yield each column that trees split by value, in ascending order, with all its thresholds."""
-        column, threshold = (
-            np.concatenate([np.asarray(getattr(tree, name)) for tree in self.trees])
-            for name in ("feature", "threshold")
-        )
-        is_number = ~np.concatenate(self.is_leaf) & ~np.isnan(threshold)
-        return splits_by_column(column[is_number], threshold[is_number])
+# Members that were grown on other rows than the rest, a share s of all, are all missed with a chance of (1 - s)^16.
+FEWEST_CHECKED = 16
+# Rows by trees up to which all are checked, because it takes a few hundredths of a second.
+CELLS_CHECKED = 1_000_000
 
 
 def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:
@@ -204,59 +98,40 @@ def _are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
     )
 
 
-def proved_trees(table: TreeTable, sums: NDArray[Any], tolerance: FloatArray | float = 0.0) -> BoolArray:
-    """Return for which trees the rows of the bag give the cover of every leaf, shape (n_trees,).
+def members_to_check(n_members: int, n_cells: int, log_chance: Callable[[int], float], draw_of: IntArray) -> IntArray:
+    """Return the members, in ascending order, whose trees prove the bags of all, drawn at random.
+
+    Enough that wrong bags would fit them with a chance of about ``MAX_CHANCE`` squared, which leaves room for a search
+    among many draws; 16 at least; and as many as take little time.
 
     Parameters
     ----------
-    table : TreeTable
-    sums : ndarray, shape (n_leaves,)
-        Of the rows in the bag of each tree, one tree after the other.
-    tolerance : ndarray, shape (n_trees,), or float
-        Relative error to allow in the sums.
+    n_members : int
+    n_cells : int
+        Rows by trees of one member.
+    log_chance : callable
+        Returns the logarithm of the chance that a wrong bag fits a member, about (:func:`likely_chance`).
+    draw_of : ndarray of int, shape (n_members,)
+        The draw of rows that each member was grown on: trees of one draw resemble each other, and only one counts.
     """
-    allowed = np.broadcast_to(tolerance, table.n_leaves.shape)[table.tree_of_leaf]
-    agree = gives_cover(sums, table.every_cover, allowed)
-    return np.logical_and.reduceat(agree, table.edges[:-1])
+    order = np.random.default_rng(n_members).permutation(n_members)
+    fewest, strongest = max(FEWEST_CHECKED, CELLS_CHECKED // n_cells), dict[int, float]()
+    for place, member in enumerate(order.tolist()):
+        if place >= fewest and sum(strongest.values()) < 2.0 * np.log(MAX_CHANCE):
+            return np.sort(order[:place])
+        draw = int(draw_of[member])
+        strongest[draw] = min(strongest.get(draw, 0.0), log_chance(member))
+    return np.sort(order)
 
 
-def gives_cover(sums: NDArray[Any], covers: NDArray[Any], tolerance: FloatArray | float) -> BoolArray:
-    """Return which leaves have a cover that is the sum over the rows of a bag, within a relative error."""
-    return np.asarray(np.abs(sums - covers) <= tolerance * np.maximum(sums, covers))
+def likely_chance(counts: NDArray[Any], share: float) -> float:
+    """Return about the logarithm of the chance that a random bag has these numbers of rows in a tree's leaves.
 
-
-def count_rows(
-    table: TreeTable, bags: Bags, bag_of: IntArray, blocks: Iterable[tuple[slice, NDArray[Any]]]
-) -> tuple[IntArray, IntArray]:
-    """Return how many rows reach each leaf, of those in the tree's bag, then of all, one tree after the other.
-
-    Parameters
-    ----------
-    table : TreeTable
-    bags : Bags
-    bag_of : ndarray of int, shape (n_trees,)
-        Position of each tree's bag.
-    blocks : iterable of (slice, ndarray of shape (n_trees, n_rows_of_block))
-        Leaves of some rows at a time.
+    A binomial number of mean c and variance c (1 - p) has its likeliest value with a chance of about
+    1 / sqrt(1 + 2 pi c (1 - p)); the number of all rows in the bag is taken as known.
     """
-    in_bag, every = np.zeros((2, int(table.edges[-1])), dtype=np.int64)
-    for rows, leaves in blocks:
-        is_in = bags.in_bag(rows)
-        for tree, (start, stop) in enumerate(pairwise(table.edges.tolist())):
-            counts, reached = count_leaves(leaves[tree], is_in[bag_of[tree]], stop - start)
-            in_bag[start:stop] += counts
-            every[start:stop] += reached
-    return in_bag, every
-
-
-def count_leaves(leaves: NDArray[Any], in_bag: NDArray[np.bool_], n_leaves: int) -> tuple[IntArray, IntArray]:
-    """Return the number of rows that reach each leaf of a tree: of those in its bag, then of all."""
-    # The smallest type for twice a leaf's number: arithmetic on bytes takes an eighth of the time of words.
-    code = leaves.astype(np.min_scalar_type(2 * n_leaves))
-    code *= 2
-    code += in_bag
-    counts = np.bincount(code, minlength=2 * n_leaves)
-    return counts[1::2], counts[::2] + counts[1::2]
+    spread = np.log1p(2.0 * np.pi * (1.0 - share) * np.append(counts, counts.sum()))
+    return float(0.5 * (spread[-1] - spread[:-1].sum()))
 
 
 def chance_of_draws(log_chance: FloatArray, draw_of: IntArray, n_tried: int) -> float:

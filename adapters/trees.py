@@ -1,4 +1,4 @@
-"""What rows show by the leaves that they reach in trees, and by the values that trees split at; leaves that are kept.
+"""What rows show by the leaves that they reach in trees, and by the values that trees split at.
 
 A test of whether rows fill the leaves of trees as training rows do, which recognises these in any order. A leaf that
 counted some rows of its bag is reached by at least as many of the training rows. Of as many fresh rows, often fewer
@@ -11,9 +11,8 @@ chance only, as often as they hold each other's values.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,81 +21,8 @@ from scipy.sparse import issparse
 from scipy.special import betainc
 
 from ens_plugin.adapters.tree_table import MAX_CHANCE
-from ens_plugin.core.bags import UNSEEN, Bags
+from ens_plugin.core.bags import UNSEEN
 from ens_plugin.core.validation import AnyIntArray, FloatArray
-
-# Rows of a piece: few, so that all trees' leaves of them stay in a processor's cache.
-ROWS_OF_PIECE = 128
-
-
-@dataclass(eq=False)
-class _Store:
-    """Pieces of rows by the position of their first: how many rows each has, and their leaves out of bag by tree."""
-
-    bytes_left: int
-    bags: Bags | None = None
-    pieces: dict[int, tuple[int, NDArray[Any]]] = field(default_factory=dict)
-
-
-class KeptLeaves:
-    """Leaves of the first rows that fit into a number of bytes, for each tree those of rows out of its bag."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes, self._start = most_bytes, 0
-        self._store = _Store(0)
-
-    def of_rows(self, rows: slice) -> KeptLeaves:
-        """Return the same leaves, for a contiguous block of these rows."""
-        part = KeptLeaves(self._most_bytes)
-        part._store, part._start = self._store, self._start + (rows.start or 0)
-        return part
-
-    def begin(self, bags: Bags) -> None:
-        """Keep leaves out of these bags from now on; all that were kept are dropped."""
-        self._store.bytes_left, self._store.bags = self._most_bytes, bags
-        self._store.pieces.clear()
-
-    def keep(self, leaves: NDArray[Any]) -> None:
-        """Keep the leaves of these rows, shape (n_trees, n_rows), as long as there is room."""
-        store = self._store
-        if store.bytes_left < 0:
-            return
-        for first in range(0, leaves.shape[1], ROWS_OF_PIECE):
-            part = np.ascontiguousarray(leaves[:, first : first + ROWS_OF_PIECE])
-            start = self._start + first
-            own = part.reshape(-1).take(self._places(start, part.shape[1]))
-            store.bytes_left -= own.nbytes
-            if store.bytes_left < 0:
-                return
-            store.pieces[start] = part.shape[1], own
-
-    def read(self, wanted: NDArray[np.bool_]) -> NDArray[Any] | None:
-        """Return the leaves of these rows, which may be any where they are not wanted; None if not all are kept."""
-        store, stop = self._store, self._start + wanted.shape[1]
-        if store.bags is None or (wanted & store.bags.in_bag(slice(self._start, stop))).any():
-            return None
-        starts = sorted(store.pieces)
-        first = reached = starts[max(bisect_right(starts, self._start), 1) - 1] if starts else stop
-        parts = []
-        while reached < stop and reached in store.pieces:
-            parts.append(self._piece(reached))
-            reached += parts[-1].shape[1]
-        if not first <= self._start < stop <= reached:
-            return None
-        return np.concatenate(parts, axis=1)[:, self._start - first : stop - first]
-
-    def _piece(self, start: int) -> NDArray[Any]:
-        """Return the leaves of a piece, 0 in bag, shape (n_trees, n_rows_of_piece)."""
-        assert self._store.bags is not None
-        height, own = self._store.pieces[start]
-        leaves = np.zeros((self._store.bags.n_members, height), own.dtype)
-        leaves.reshape(-1)[self._places(start, height)] = own
-        return leaves
-
-    def _places(self, start: int, height: int) -> NDArray[np.intp]:
-        """Return the places of the cells out of bag among those of some rows, tree by tree."""
-        assert self._store.bags is not None
-        return np.flatnonzero(~self._store.bags.in_bag(slice(start, start + height)))
 
 
 def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
@@ -109,9 +35,6 @@ def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leav
 
 # One tree proves training rows; sums over trees, which resemble each other, are only a sign.
 EXPECTED_GAPS = 5.0
-# Leaves computed for the proof are kept for the outputs up to this size, of rows out of bag if those of all are more;
-# the others are computed twice.
-KEPT_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
@@ -332,11 +255,7 @@ ROWS_TOGETHER = 120
 
 
 def move_values(
-    values: NDArray[np.float64],
-    taken: NDArray[np.bool_],
-    outputs: NDArray[np.float64],
-    filled: NDArray[np.bool_],
-    leaves: NDArray[np.uint8] | None = None,
+    values: NDArray[Any], taken: NDArray[np.bool_], outputs: NDArray[np.float64], filled: NDArray[np.bool_]
 ) -> None:
     """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number.
 
@@ -350,35 +269,16 @@ def move_values(
         places = _by_row(filled[:, rows])
         # Positions are found without a branch, which a mask as an index takes for each value.
         wanted, into = np.count_nonzero(places, axis=1), np.flatnonzero(places)
-        order = np.arange(into.size)
-        for label, own_values in enumerate(values):
-            own = _by_row(taken[label][:, rows])
-            at = np.flatnonzero(own).take(order + _skipped(np.count_nonzero(own, axis=1), wanted))
-            known = _row_values(own_values, None if leaves is None else leaves[label][:, rows], rows, at)
-            moved.reshape(-1)[into] = known
-            outputs[label][:, rows] = moved[: len(own)].T
+        for own_values, own_taken, own_outputs in zip(values, taken, outputs, strict=True):
+            own = _by_row(own_taken[:, rows])
+            # How many values of the rows before are taken but not wanted.
+            spare = np.count_nonzero(own, axis=1) - wanted
+            skipped = np.repeat(np.cumsum(spare) - spare, wanted)
+            at = np.flatnonzero(own).take(np.arange(into.size) + skipped)
+            moved.reshape(-1)[into] = _by_row(own_values[:, rows]).take(at)
+            own_outputs[:, rows] = moved[: len(own)].T
 
 
 def _by_row(values: NDArray[Any]) -> NDArray[Any]:
     """Return the values of each row next to each other; a copy of their own first, whose columns are close."""
     return np.ascontiguousarray(np.ascontiguousarray(values).T)
-
-
-def _skipped(n_taken: NDArray[np.intp], n_wanted: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return how many values of the rows before are taken but not wanted, for each value that is wanted."""
-    spare = n_taken - n_wanted
-    return np.repeat(np.cumsum(spare) - spare, n_wanted)
-
-
-def _row_values(
-    values: NDArray[np.float64], leaves: NDArray[np.uint8] | None, rows: slice, at: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """Return values at some places of a table of some rows by member."""
-    if leaves is None:
-        return _by_row(values[:, rows]).take(at)
-    n_members, n_leaves = values.shape
-    dtype = np.min_scalar_type(n_members * n_leaves - 1)
-    places = np.add(
-        np.ascontiguousarray(leaves).T, np.arange(0, n_members * n_leaves, n_leaves, dtype=dtype), order="C"
-    )
-    return values.take(places.take(at))

@@ -1,38 +1,57 @@
-"""The text of a LightGBM model: what it says, its damage, its trees, and a shorter one."""
+"""The text of a LightGBM model: its trees, its damage, and that of a shorter one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from ens_plugin.adapters.tree_table import LEAF, MOST_STATED, FlatTree, TreeTable, damage_of_tree
+from ens_plugin.adapters.tree_table import LEAF, MOST_STATED, damage_of_tree, splits_by_column
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 
 # Bit of a split's decision type.
 CATEGORICAL = 1
 MODEL_START = b"tree\nversion="
 TREES_END = b"end of trees\n"
+CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+PARAMETER = re.compile(rb"\[\w+: ?[^\n]*\]")
+TREE = re.compile(rb"[0-9]+(?:\n\w+=[^\n]*)*\n*")
+WHOLE = re.compile(r"[0-9]{1,10}")
+SPLIT_KEYS = ("split_feature", "left_child", "right_child", "decision_type")
+# Keys that a tree need not have; nothing depends on the first two.
+OPTIONAL_KEYS = ("internal_count", "leaf_count", "internal_value", "internal_weight", "leaf_weight", "split_gain")
+SIZE_ALIASES = (
+    "num_iterations",
+    "num_iteration",
+    "n_iter",
+    "num_tree",
+    "num_trees",
+    "num_round",
+    "num_rounds",
+    "nrounds",
+    "num_boost_round",
+    "max_iter",
+)
 
 
-@dataclass(frozen=True, eq=False)
 class TreeText:
-    """Lines of one tree in the text of a LightGBM model.
+    """The text of one tree of a LightGBM model: ``key=value`` lines, which are read when they are asked for."""
 
-    Attributes
-    ----------
-    lines : dict of str
-        ``key=value`` lines of the tree.
-    """
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-    lines: dict[str, str]
+    @cached_property
+    def lines(self) -> dict[str, str]:
+        """Return the values by key."""
+        return _key_values(self._text)
 
-    @property
+    @cached_property
     def n_leaves(self) -> int:
         """Return the number of leaves; a tree of one leaf has no split."""
         return int(self.lines["num_leaves"])
@@ -46,6 +65,13 @@ class TreeText:
     def has_categorical_splits(self) -> bool:
         """Return whether some split is by category."""
         return self.lines.get("num_cat", "0") != "0"
+
+    @cached_property
+    def leaf_counts(self) -> IntArray:
+        """Return how many rows of the tree's bag reached each leaf; none of a tree without a split."""
+        if self.n_leaves == 1:
+            return np.zeros(0, dtype=np.int64)
+        return self.integers("leaf_count") if self.lines.get("leaf_count") else np.zeros(self.n_leaves, dtype=np.int64)
 
     def floats(self, key: str) -> FloatArray:
         """Return the numbers of one line of the text, shape (n_leaves,) or (n_leaves - 1,)."""
@@ -81,14 +107,26 @@ class ModelText:
         """Return the number of trees that were grown on the same bag: one, or one for each label."""
         return int(self.header.get("num_tree_per_iteration", "1"))
 
-    @cached_property
-    def table(self) -> TreeTable:
-        """Return the trees as a table, with counts of rows as covers: 0 in trees without a split."""
-        return TreeTable(
-            trees=[_flat_tree(tree) for tree in self.trees],
-            values=[_by_node(tree.floats("leaf_value")) for tree in self.trees],
-            covers=[_by_node(_leaf_counts(tree)) for tree in self.trees],
-        )
+    @property
+    def n_iterations(self) -> int:
+        """Return the number of iterations."""
+        return len(self.trees) // self.trees_per_iteration
+
+    def trees_of(self, iteration: int) -> range:
+        """Return the positions of the trees of one iteration."""
+        return range(iteration * self.trees_per_iteration, (iteration + 1) * self.trees_per_iteration)
+
+    def number(self, parameter: str, default: float) -> float:
+        """Return the value of a training parameter that is a number."""
+        return float((self.parameters or {}).get(parameter, default))
+
+    def splits(self) -> Iterator[tuple[int, FloatArray]]:
+        """Yield each column that trees split by value, in ascending order, with all its thresholds."""
+        trees = [tree for tree in self.trees if tree.n_leaves > 1]
+        keys = ("split_feature", "threshold", "decision_type")
+        column, threshold, kind = (np.array(" ".join(tree.lines[key] for tree in trees).split(), float) for key in keys)
+        is_number = kind.astype(np.int64) & CATEGORICAL == 0
+        return splits_by_column(column[is_number].astype(np.int64), threshold[is_number])
 
 
 def parse_model(text: str) -> ModelText:
@@ -99,7 +137,7 @@ def parse_model(text: str) -> ModelText:
         header=_key_values(header),
         averages="\naverage_output" in header,
         parameters=_parameters(rest),
-        trees=[TreeText(_key_values(tree)) for tree in trees],
+        trees=[TreeText(tree) for tree in trees],
     )
 
 
@@ -129,15 +167,6 @@ def _parameters(text: str) -> dict[str, str] | None:
     if not found:
         return None
     return dict(re.findall(r"^\[(\w+): ?(.*)\]$", section.partition("\nend of parameters")[0], re.MULTILINE))
-
-
-CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
-PARAMETER = re.compile(rb"\[\w+: ?[^\n]*\]")
-TREE = re.compile(rb"[0-9]+(?:\n\w+=[^\n]*)*\n*")
-WHOLE = re.compile(r"[0-9]{1,10}")
-SPLIT_KEYS = ("split_feature", "left_child", "right_child", "decision_type")
-# Keys that a tree need not have; nothing depends on the first two.
-OPTIONAL_KEYS = ("internal_count", "leaf_count", "internal_value", "internal_weight", "leaf_weight", "split_gain")
 
 
 class _DamageError(ValueError):
@@ -302,52 +331,9 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _numbers_in_line(tree: TreeText, key: str, dtype: DTypeLike) -> NDArray[Any]:
-    return np.fromstring(tree.lines[key], dtype, sep=" ")
-
-
-def _flat_tree(tree: TreeText) -> FlatTree:
-    """Return a tree with its splits first, then its leaves."""
-    n_leaves = tree.n_leaves
-    of_leaf = np.zeros(n_leaves)
-    if n_leaves == 1:
-        return FlatTree(of_leaf - 1, of_leaf - 1, of_leaf, of_leaf)
-    by_category = _numbers_in_line(tree, "decision_type", np.int32) & CATEGORICAL != 0
-    threshold = np.where(by_category, np.nan, _numbers_in_line(tree, "threshold", np.float64))
-    left, right = (
-        np.concatenate([_as_nodes(_numbers_in_line(tree, key, np.int32), n_leaves), of_leaf - 1])
-        for key in ("left_child", "right_child")
-    )
-    feature = np.concatenate([_numbers_in_line(tree, "split_feature", np.int32), of_leaf])
-    return FlatTree(left, right, feature, np.concatenate([threshold, of_leaf]))
-
-
 def _as_nodes(child: NDArray[Any], n_leaves: int) -> NDArray[Any]:
     """Return children as nodes: LightGBM numbers leaves from -1 downwards."""
     return np.where(child < 0, n_leaves - 2 - child, child)
-
-
-def _leaf_counts(tree: TreeText) -> IntArray:
-    is_stored = tree.n_leaves > 1 and tree.lines.get("leaf_count")
-    return tree.integers("leaf_count") if is_stored else np.zeros(tree.n_leaves, np.int64)
-
-
-def _by_node(of_leaf: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([np.zeros(of_leaf.size - 1, of_leaf.dtype), of_leaf])
-
-
-SIZE_ALIASES = (
-    "num_iterations",
-    "num_iteration",
-    "n_iter",
-    "num_tree",
-    "num_trees",
-    "num_round",
-    "num_rounds",
-    "nrounds",
-    "num_boost_round",
-    "max_iter",
-)
 
 
 def truncated_forest(model: Any, booster: Any, size: int) -> Any:

@@ -1,14 +1,12 @@
-"""LightGBM as a library: training, files, rows and objectives; does not import LightGBM."""
+"""LightGBM as a library: training, files and predictions; does not import LightGBM."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from ens_plugin.adapters.library import (
     FitSite,
@@ -23,123 +21,10 @@ from ens_plugin.adapters.library import (
     fix_seed,
 )
 from ens_plugin.adapters.lightgbm.document import MODEL_START, SIZE_ALIASES, find_damage
-from ens_plugin.adapters.members import (
-    GROWABLE,
-    as_pandas,
-    check_no_text,
-    is_text,
-    label_positions,
-    shortened,
-    with_trained_categories,
-)
+from ens_plugin.adapters.lightgbm.rows import with_categories
+from ens_plugin.adapters.members import GROWABLE, as_pandas, label_positions
 from ens_plugin.adapters.registry import find_adapter
-from ens_plugin.core.validation import FloatArray, counted
-from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-
-
-class PreparedRows:
-    """A table that can be sliced by rows, with the leaves that its rows reach where these are computed."""
-
-    def __init__(self, table: Any, leaves: NDArray[Any] | None = None) -> None:
-        self.table = table
-        self.shape: tuple[int, int] = table.shape
-        self.leaves = leaves
-
-    def __getitem__(self, rows: Any) -> PreparedRows:
-        table = self.table.iloc[rows] if hasattr(self.table, "iloc") else self.table[rows]
-        return PreparedRows(table, None if self.leaves is None else self.leaves[:, rows])
-
-    def blocks(self, n_rows: int) -> Iterator[PreparedRows]:
-        """Yield all rows in order, `n_rows` at a time."""
-        for start in range(0, self.shape[0], n_rows):
-            yield self[start : start + n_rows]
-
-
-def prepare_table(booster: Any, X: Any) -> Any:
-    """Return X as an array, CSR matrix or DataFrame, its columns checked against `booster`.
-
-    LightGBM itself turns these into numbers, categories included, when it predicts.
-    """
-    X = as_pandas(X)
-    if hasattr(X, "iloc"):
-        table = X
-    elif hasattr(X, "tocsr"):
-        table = X.tocsr()
-    else:
-        table = _as_array(X)
-    if len(table.shape) != 2:
-        raise InputError(f"X must have two dimensions, rows and columns, got shape {table.shape}.")
-    if table.shape[1] != booster.num_feature():
-        raise DataMismatchError(
-            f"X has {counted(table.shape[1], 'column')}, but the model was trained on {booster.num_feature()}; pass "
-            "the columns it was trained on, in the same order."
-        )
-    if hasattr(table, "columns"):
-        _check_names(booster.feature_name(), table.columns)
-        _check_categories(booster, table)
-    return table
-
-
-def with_categories(booster: Any, table: Any) -> Any:
-    """Return a DataFrame whose columns of text, or of values that were categories, are the booster's categories.
-
-    The booster stores the categories of each column in order, without its name.  The table is returned as it is unless
-    its columns of text, or the columns that the trees split by category, are as many as those that are stored.
-    """
-    stored = booster.pandas_categorical or []
-    if not stored or _category_columns(table):
-        return table
-    texts = [name for name, column in table.items() if is_text(column)]
-    for names in (texts, [name for name in table.columns if name in {*texts, *_split_by_category(booster, table)}]):
-        if len(names) == len(stored):
-            return with_trained_categories(table, dict(zip(names, stored, strict=True)))
-    return table
-
-
-def _split_by_category(booster: Any, table: Any) -> list[Any]:
-    known = booster.dump_model(num_iteration=1)["feature_infos"]
-    trained = zip(booster.feature_name(), table.columns, strict=True)
-    return [name for own, name in trained if known.get(own, {}).get("values")]
-
-
-def _category_columns(table: Any) -> list[str]:
-    return [str(name) for name, column in table.items() if hasattr(column.dtype, "categories")]
-
-
-def _check_categories(booster: Any, table: Any) -> None:
-    found, stored = _category_columns(table), booster.pandas_categorical or []
-    if len(found) != len(stored):
-        raise DataMismatchError(
-            f"The model was trained on {counted(len(stored), 'column')} of categories, and X has {len(found)}"
-            f"{f' ({shortened(found)})' if found else ''}. Pass the same columns as categories of pandas as for "
-            "training: X[column] = X[column].astype(X_train[column].dtype)."
-        )
-    check_no_text(table)
-
-
-def _as_array(X: Any) -> NDArray[Any]:
-    try:
-        array = np.asarray(X)
-        return array.astype(np.float64) if array.dtype.kind not in "biuf" else array
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"X cannot be used ({error}); pass numbers as an array, a sparse matrix or a DataFrame."
-        ) from error
-
-
-def _check_names(trained: list[str], columns: Any) -> None:
-    if trained == [f"Column_{index}" for index in range(len(trained))]:
-        return  # trained on an array
-    # LightGBM stores names with underscores for blanks.
-    names = [str(name).replace(" ", "_") for name in columns]
-    if names == trained:
-        return
-    missing = [name for name in trained if name not in set(names)]
-    found = f"missing {shortened(missing)}" if missing else "the same names in another order, or repeated"
-    raise DataMismatchError(
-        f"The columns of X are not the ones the model was trained on ({found}); pass them in training order."
-    )
-
+from ens_plugin.errors import BagError, UnsupportedModelError
 
 # The names of a parameter, LightGBM's own first, which it prefers to the others.
 FRACTION = ("bagging_fraction", "bagging", "sub_row", "subsample")
@@ -309,60 +194,3 @@ def _in_one_fit(model: Any, rows: TrainingRows, first: int, next_size: NextSize)
     rows.fit(model.set_params(**dict.fromkeys(sizes, rows.max_size)), callbacks=[stop_at_size])
     # The parameters state the final size, as if the model had been trained at it from the start.
     return find_adapter(model).truncated(wanted)
-
-
-_VALUES = ("regression", "regression_l1", "huber", "fair", "quantile", "mape")
-_LABELS = ("binary", "multiclass", "multiclassova")
-
-
-@dataclass(frozen=True)
-class Objective:
-    """Objective that a LightGBM model was trained for, read from its text.
-
-    Attributes
-    ----------
-    name : str
-        LightGBM's own name, ``"custom"`` where the text has none.
-    n_labels : int
-        Number of labels; 0 unless the task is classification.
-    sigmoid : float
-        Factor of the raw score inside the logistic function.
-    square_root : bool
-        Whether square roots of the target were fitted (``reg_sqrt``).
-    """
-
-    name: str
-    n_labels: int
-    sigmoid: float
-    square_root: bool
-
-    @property
-    def averages_values(self) -> bool:
-        """Return whether a prediction is the mean of the members' values, without a link."""
-        return self.name in _VALUES and not self.square_root
-
-    @property
-    def is_covered(self) -> bool:
-        """Return whether an error curve can be estimated: for mean values, or labels chosen by mean scores."""
-        return self.averages_values or self.n_labels > 0
-
-    def inverse_link(self, mean_score: FloatArray) -> FloatArray:
-        """Return the predictions for mean raw scores of shape (n_rows, n_labels), or for mean values."""
-        if self.name == "binary":
-            positive = expit(self.sigmoid * (mean_score[:, 1] - mean_score[:, 0]))
-            return np.stack([1.0 - positive, positive], axis=1)
-        if self.name == "multiclass":
-            return np.asarray(softmax(mean_score, axis=1))
-        if self.name == "multiclassova":
-            return np.asarray(expit(self.sigmoid * mean_score))
-        return mean_score
-
-
-def read_objective(line: str | None) -> Objective:
-    """Return the objective that a line of a model's text states."""
-    name, *options = (line or "custom").split()
-    values = dict(option.split(":", 1) for option in options if ":" in option)
-    n_labels = 0
-    if name in _LABELS:
-        n_labels = int(values.get("num_class", "2"))
-    return Objective(name, n_labels, float(values.get("sigmoid", "1")), "sqrt" in options)

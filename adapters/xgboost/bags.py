@@ -1,194 +1,45 @@
 r"""The bags of XGBoost's trees, found again by their seeds and proved by the leaves' sums.
 
-Redrawing of the rows that a tree was trained on, from the outputs of XGBoost's generator. Training draws from one
-mt19937 generator. For `hist` and `approx` a single 32-bit output s seeds a congruential sequence :math:`x_i =
-16807^{i+1} s \bmod 2^{63}`, and row i is in the bag if :math:`(x_i - 1) / 2^{63}` is below `subsample`; `exact` takes
-two outputs a, b for every row, in the bag if :math:`(a + 2^{32} b) / 2^{64}` is. Weights, labels and thread counts
-have no effect.
+Training draws from one mt19937 generator. For `hist` and `approx` a single 32-bit output s seeds a congruential
+sequence :math:`x_i = 16807^{i+1} s \bmod 2^{63}`, and row i is in the bag if :math:`(x_i - 1) / 2^{63}` is below
+`subsample`; `exact` takes two outputs a, b for every row, in the bag if :math:`(a + 2^{32} b) / 2^{64}` is. Weights,
+labels and thread counts have no effect.
 
-The chance that wrong bags pass the proof of :mod:`ens_plugin.adapters.tree_table`. Every leaf stores the summed second
-derivative of its in-bag rows. A wrong mask, coin tosses independent of the right one, gives that sum in every leaf of a
-tree with a chance of at most the product over leaves of the largest probability of a binomial count of the leaf's rows:
-masks that agree in a leaf's sum never contain one another, and no such family of sets is likelier than the likeliest
-size (Lubell, Yamamoto, Meshalkin).
+Every leaf stores the summed second derivative of its in-bag rows. A wrong mask, coin tosses independent of the right
+one, gives that sum in every leaf of a tree with a chance of at most the product over leaves of the largest probability
+of a binomial count of the leaf's rows: masks that agree in a leaf's sum never contain one another, and no such family
+of sets is likelier than the likeliest size (Lubell, Yamamoto, Meshalkin). The chances of trees with different draws
+multiply; times the number of draws that were tried, the product must not exceed 1e-9.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from heapq import nlargest
+from functools import cached_property
 from itertools import chain, islice
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ens_plugin.adapters.contract import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.tree_table import (
     LEAVES_THAT_TELL,
     MAX_CHANCE,
-    FlatTree,
     chance_of_draws,
-    count_leaves,
-    gives_cover,
-    proved_trees,
+    likely_chance,
+    members_to_check,
 )
-from ens_plugin.adapters.xgboost.forest import Forest, LeafReader, Rows, TrainingParameters, read_leaves
-from ens_plugin.adapters.xgboost.target import Hessians, check_target
+from ens_plugin.adapters.xgboost.forest import Forest, TrainingParameters, TreeReader
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.target import Hessians, is_checkable, judge_target, target_sums, unit_hessians
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import CELLS_AT_ONCE, STANDARD_ERRORS, BoolArray, FloatArray, IntArray, counted
-from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-
-HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
-GIVE_BACK = (
-    "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ...}), or "
-    "pickle boosters instead"
-)
-
-
-def check_settings(settings: TrainingParameters) -> None:
-    """Raise BagError for settings with which the bags do not follow from the seed."""
-    if settings.sampling_method != "uniform":
-        raise BagError(
-            f"This booster was trained with sampling_method={settings.sampling_method!r}: rows are drawn by their "
-            f"gradients, so out-of-bag rows are not like the others. Train with sampling_method='uniform', or "
-            f"{HOLDOUT}."
-        )
-    if not settings.device.startswith("cpu") or "gpu" in settings.updater:
-        raise BagError(
-            f"This booster was trained on device {settings.device!r}, whose row sampler differs and cannot be "
-            f"repeated here. Train with device='cpu', or {HOLDOUT}."
-        )
-    if settings.process_type != "default":
-        raise BagError(
-            f"This booster was trained with process_type={settings.process_type!r}: its trees were refreshed, and "
-            f"store the sums of other rows than those they grew on. Use the booster before the update, or {HOLDOUT}."
-        )
-
-
-def no_sampling() -> BagError:
-    """Return the error for trees that were trained on every row."""
-    return BagError(
-        "This booster was trained with subsample=1: every tree was trained on every row, so no row is out of bag. "
-        f"Train with subsample below 1 (0.632 is close to a bootstrap), or {HOLDOUT}."
-    )
-
-
-def not_found(
-    forest: Forest, share: float, failed: NDArray[np.integer], settings_fit: bool, n_seeds: int
-) -> DataMismatchError | BagError:
-    """Return the error for trees whose leaf sums none of the tried draws gives."""
-    settings = forest.settings
-    which = _named(forest, failed)
-    weights = (
-        "Training weights and base margins count too: pass the weights as sample_weight, or the training "
-        "xgboost.DMatrix, or xgboost.DMatrix(X, y, weight=...), as X."
-    )
-    if not 0 < share < 1:
-        return DataMismatchError(
-            "These are not the rows the model was trained on, as far as its trees show: they counted "
-            f"{100 * share:.1f} % of the rows of X. Pass the exact training rows in training order. {weights} If these "
-            "are the training rows, training reweighted them (sampling_method='gradient_based', which save_model "
-            f"does not store), or the trees were refreshed on other rows: {HOLDOUT}."
-        )
-    if settings_fit:
-        return DataMismatchError(
-            f"These are not the rows the model was trained on, as far as its trees show: with seed={settings.seed} and "
-            f"subsample={settings.subsample:g}, the rows of X drawn for {which} do not give the sums in its leaves. "
-            f"Pass the exact training rows in training order. {weights} If other training ran in the same process, "
-            "train the booster in a process of its own and pickle it. If it was trained with device='cuda', whatever "
-            f"its device is now, its rows cannot be drawn again. For these and other rows, {HOLDOUT}."
-        )
-    return BagError(
-        f"The rows drawn for {which} are not known. The trees hold {100 * share:.1f} % of the rows, but the booster "
-        f"states subsample={settings.subsample:g}, seed={settings.seed}. Either X is not the training rows in training "
-        f"order, or the booster lost its settings, as after save_model and load_model. None of the first {n_seeds} "
-        "seeds (fewer with tree_method='exact', and where many agree with one shallow tree) gives these trees. Pass "
-        f"the exact training rows, and {GIVE_BACK}. {weights} A booster trained on a GPU, on several machines or with "
-        f"gradient_based sampling cannot be redrawn: {HOLDOUT}."
-    )
-
-
-def not_likely(
-    forest: Forest, share: float, n_rows: int, failed: NDArray[np.integer], settings_fit: bool
-) -> DataMismatchError | BagError:
-    """Return the error for rows on a cluster, where only the likely draws are tried."""
-    settings, which = forest.settings, _named(forest, failed)
-    if not 0 < share < 1:
-        found = f"its trees counted {100 * share:.1f} % of {counted(n_rows, 'row')} of weight 1"
-    else:
-        found = (
-            f"with seed={settings.seed} and subsample={settings.subsample:g}, the rows drawn for {which} do not give "
-            "the sums in its leaves"
-        )
-    remedy = (
-        "Each row must have its own position in training order. Training weights and base margins are not known on a "
-        f"cluster: analyze such a booster on one machine with ens_plugin.analyze, or {HOLDOUT}."
-    )
-    if settings_fit or not 0 < share < 1:
-        return DataMismatchError(
-            f"These are not the rows the model was trained on, as far as it shows: {found}. {remedy}"
-        )
-    return BagError(
-        f"The rows drawn for {which} are not known: {found}. The trees hold {100 * share:.1f} % of the rows, so the "
-        "booster lost its settings, as after save_model and load_model. Only ens_plugin.analyze, on one machine, "
-        "searches for its seed. On a cluster, state how it was trained with booster.set_param({'seed': ..., "
-        f"'subsample': ..., 'tree_method': ..., 'reg_lambda': ...}}), or pickle boosters instead. {remedy}"
-    )
-
-
-def several_rounds(n_rounds: int, n_parallel: int) -> UnsupportedModelError:
-    """Return the error for a booster of several rounds, with the number of parallel trees in each."""
-    last = (
-        "Out-of-bag rows do not show how many of its trees the last round needs either: a row that is out of "
-        "bag for a tree of the last round trained the rounds before. "
-        if n_parallel > 1
-        else ""
-    )
-    of_each = f" of {n_parallel} parallel trees" if n_parallel > 1 else ""
-    return UnsupportedModelError(
-        f"This booster was trained in {n_rounds} rounds{of_each}: the trees of each round correct those of the rounds "
-        f"before, so no error curve over sizes describes them and none can be left out. {last}Train one round "
-        "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
-        "learning_rate=1. ens_plugin.in_bag returns the bags of any number of rounds."
-    )
-
-
-def _named(forest: Forest, failed: NDArray[np.integer]) -> str:
-    return f"tree {failed[0]}" + (f" and {failed.size - 1} more of {forest.n_trees}" if failed.size > 1 else "")
-
-
-def too_weak(chance: float, n_trees: int, n_drawn: int) -> BagError:
-    """Return the error for trees too small, or on too few draws, to distinguish a right bag from a wrong one."""
-    if n_drawn < n_trees:
-        return BagError(
-            f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster "
-            f"were grown on {counted(n_drawn, 'draw')}. Rows were found that agree with all of them, but trees so "
-            f"small would agree with wrong ones with a chance of up to {chance:.2g} ({MAX_CHANCE:g} is allowed). Train "
-            f"with tree_method='hist', which draws rows for every tree, or deeper trees, or {HOLDOUT}."
-        )
-    return BagError(
-        f"Bags were found that agree with {'the only tree' if n_trees == 1 else f'all {n_trees} trees'}, but so few "
-        f"and small trees would agree with wrong ones with a chance of up to {chance:.2g} ({MAX_CHANCE:g} is allowed). "
-        f"Train more or deeper trees, or {HOLDOUT}."
-    )
-
-
-def lost_and_weak(chance: float, settings: TrainingParameters) -> BagError:
-    """Return the error for trees too small to find again the seed that a booster has lost."""
-    return BagError(
-        f"The rows drawn for the trees are not known. The booster states subsample={settings.subsample:g}, "
-        f"seed={settings.seed}, which its trees contradict, as after save_model and load_model. Trees so few and small "
-        f"agree with the draws of many seeds (with a chance of up to {min(chance, 1.0):.2g}; {MAX_CHANCE:g} is "
-        f"allowed). Either {GIVE_BACK}, or train more or deeper trees, or {HOLDOUT}."
-    )
-
+from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 WordArray = NDArray[np.uint64]
 
@@ -197,12 +48,35 @@ ONE_BIT = np.uint64(1)
 SHIFTED_WORD = 397
 ROUND_FACTOR = 127
 RECENT = (3, 3)
+# Outputs that a generator that is seeded again returns faster than a new one.
 FEW_OUTPUTS = 10_000
-# Rows, in whole bytes of bits, whose draws of some trees stay in a processor's cache.
-PACKED_ROWS = 8192
 _OF_THREAD = threading.local()
-
 _METHODS = ("grow_quantile_histmaker", "grow_histmaker", "grow_colmaker")
+
+# Of the search: outputs of a generator and seeds that are tried, of which `exact` takes as many outputs as rows.
+WINDOW = 4096
+N_SEEDS = 100_000
+N_SEEDS_OF_PAIRS = 1_000
+# mt19937's default seed, used in a thread other than the one that configured the booster.
+UNSEEDED = 5489
+SCREENED_ROWS = 96
+# Rows by draws that are tried, which takes seconds; and draws that give the sums of a tree, if it is too small to tell.
+CELLS_IN_ALL = 600_000_000
+MOST_HITS = 3_000
+MAX_SHARES = 40
+# Shares that are tried for rows that are probably fresh.
+FEW_SHARES = 3
+# Usual values of more than two digits, which few rows cannot distinguish from others; 0.632 is a bootstrap's.
+USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
+MAX_PROOFS = 6
+# Trees that are read at once, and that a guess must fit before all checked trees are compared.
+TREES_AT_ONCE = 16
+
+HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
+GIVE_BACK = (
+    "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ..., "
+    "'reg_lambda': ...}), or pickle boosters instead"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,15 +99,15 @@ class Draws:
 
 
 class RowSampler:
-    """Sampler that redraws bags of `n_rows` rows with one value of `subsample`."""
+    """Sampler that redraws bags of rows at some positions, or of the first `n_rows`, with one value of `subsample`."""
 
-    def __init__(self, n_rows: int, subsample: float, powers: WordArray | None = None) -> None:
-        self.n_rows = n_rows
+    def __init__(self, rows: int | IntArray, subsample: float, powers: WordArray | None = None) -> None:
+        self.rows = np.arange(rows) if isinstance(rows, int) else rows
         self.subsample = float(np.float32(subsample))
-        self.powers = _powers(n_rows) if powers is None else powers
+        self.powers = powers_at(self.rows) if powers is None else powers
         self.highest = _highest_in_bag(self.subsample)
 
-    def from_words(self, words: WordArray, rows: NDArray[np.intp] | slice | None = None) -> NDArray[np.bool_]:
+    def from_words(self, words: WordArray, rows: IntArray | None = None) -> BoolArray:
         """Return which rows are in the bag for each output of the generator, shape (n_words, n_rows or len(rows))."""
         powers = self.powers if rows is None else self.powers[rows]
         # Twice the draws modulo 2^64 are compared with twice the highest, so that the last bit is lost by itself.
@@ -241,22 +115,15 @@ class RowSampler:
             doubled = powers * (words[:, None].astype(np.uint64) << ONE_BIT)
         return np.asarray(doubled <= self.highest << ONE_BIT)
 
-    def packed_words(self, words: WordArray) -> NDArray[np.uint8]:
-        """Return :meth:`from_words` as ``np.packbits`` packs them, shape (n_words, ceil(n_rows / 8))."""
-        bits = np.empty((words.size, -(-self.n_rows // 8)), dtype=np.uint8)
-        for start in range(0, self.n_rows, PACKED_ROWS):
-            part = np.packbits(self.from_words(words, slice(start, start + PACKED_ROWS)), axis=1)
-            bits[:, start // 8 : start // 8 + part.shape[1]] = part
-        return bits
-
-    def from_pairs(self, low: WordArray, high: WordArray) -> NDArray[np.bool_]:
-        """Return which rows are in bag, each drawn from two outputs of the generator, in the shape of `low`."""
-        u = low.astype(np.float64) + high.astype(np.float64) * 2.0**32
+    def from_pairs(self, outputs: WordArray, first: IntArray, rows: IntArray | None = None) -> BoolArray:
+        """Return which rows are in the bag for two outputs each, from the `first` on, (len(first), n_rows)."""
+        at = first[:, None] + 2 * (self.rows if rows is None else rows)
+        u = outputs[at].astype(np.float64) + outputs[at + 1].astype(np.float64) * 2.0**32
         return np.asarray(u / 2.0**64 < self.subsample)
 
     def with_subsample(self, subsample: float) -> RowSampler:
-        """Return a sampler of as many rows with another value of `subsample`."""
-        return RowSampler(self.n_rows, subsample, self.powers)
+        """Return a sampler of the same rows with another value of `subsample`."""
+        return RowSampler(self.rows, subsample, self.powers)
 
 
 def generator_outputs(seed: int, start: int, count: int) -> WordArray:
@@ -314,9 +181,9 @@ def _with_likely_columns(forest: Forest) -> list[Forest]:
     settings = forest.settings
     if settings.subsample < 1:
         return [forest]
-    deepest = max(int(depth.max()) for depth in forest.depths)
+    deepest = int(forest.depths.max())
     ways: tuple[dict[str, Any], ...] = ({"bytree": 0.5}, {"bylevel": 0.5}, {"bynode": 0.5})
-    return [forest, *(replace(forest, settings=replace(settings, max_depth=deepest, **way)) for way in ways)]
+    return [forest, *(forest.with_settings(max_depth=deepest, **way) for way in ways)]
 
 
 def _draws(forest: Forest, n_rows: int, method: str, recent: bool, by_level: IntArray, by_node: IntArray) -> Draws:
@@ -364,17 +231,13 @@ def _round_seeds(forest: Forest) -> NDArray[np.uint32]:
 
 def _column_draws(forest: Forest) -> tuple[IntArray, IntArray]:
     """Return how many generator outputs each tree takes for columns: by level, and by node; both shape (n_trees,)."""
-    settings = forest.settings
+    settings, firsts = forest.settings, forest.starts[:-1]
     by_level, by_node = np.zeros((2, forest.n_trees), dtype=np.int64)
-    if settings.bylevel == 1 and settings.bynode == 1:
-        return by_level, by_node
-    trees = zip(forest.table.trees, forest.depths, strict=True)
-    for member, (tree, depth) in enumerate(trees):
-        if settings.bylevel < 1:
-            levels = int(depth.max()) + 1
-            by_level[member] = min(levels, settings.max_depth) if settings.max_depth else levels
-        if settings.bynode < 1:
-            by_node[member] = 1 + 2 * int(np.count_nonzero(_evaluated_splits(tree, depth, settings)))
+    if settings.bylevel < 1:
+        levels = np.maximum.reduceat(forest.depths, firsts) + 1
+        by_level = np.minimum(levels, settings.max_depth) if settings.max_depth else levels
+    if settings.bynode < 1:
+        by_node = 1 + 2 * np.add.reduceat(_evaluated_splits(forest), firsts, dtype=np.int64)
     return by_level, by_node
 
 
@@ -387,18 +250,20 @@ def _once(forest: Forest, by_level: IntArray) -> IntArray:
     return found
 
 
-def _evaluated_splits(tree: FlatTree, depth: IntArray, settings: TrainingParameters) -> NDArray[np.bool_]:
+def _evaluated_splits(forest: Forest) -> BoolArray:
     """Return which nodes are splits whose children were evaluated as candidates for further splits."""
-    is_leaf = tree.left < 0
-    splits = ~is_leaf
-    full = settings.max_leaves and np.count_nonzero(is_leaf) == settings.max_leaves
-    if full and settings.by_loss:
-        splits[np.argmax(tree.left)] = False
-    elif full and splits.any():
-        splits &= depth < depth[splits].max()
-    if settings.max_depth:
-        splits &= depth + 1 < settings.max_depth
-    return splits
+    settings, splits = forest.settings, ~forest.is_leaf
+    if settings.max_leaves:
+        for tree in range(forest.n_trees):
+            own, depth = (forest.of_tree(values, tree) for values in (splits, forest.depths))
+            if np.count_nonzero(~own) == settings.max_leaves and own.any():
+                # The last split, or those of the last level, were not followed by others.
+                own &= (
+                    np.arange(own.size) != np.argmax(forest.of_tree(forest.nodes["left_children"], tree))
+                    if (settings.by_loss)
+                    else depth < depth[own].max()
+                )
+    return splits & (forest.depths + 1 < settings.max_depth) if settings.max_depth else splits
 
 
 def powers_at(rows: IntArray) -> WordArray:
@@ -411,28 +276,6 @@ def powers_at(rows: IntArray) -> WordArray:
         powers[is_set] *= np.uint64(square)
         square = square**2 % 2**64
     return powers
-
-
-def tree_words(draws: Draws) -> WordArray:
-    """Return the generator's output that each tree's rows are drawn from, if a tree takes one, shape (n_trees,)."""
-    words = np.zeros(draws.seed.size, dtype=np.uint64)
-    for seed in np.unique(draws.seed):
-        own = draws.seed == seed
-        outputs = generator_outputs(int(seed), 0, int(draws.position[own].max()) + 1)
-        words[own] = outputs[draws.position[own]]
-    return words
-
-
-def _powers(n_rows: int) -> WordArray:
-    powers = np.empty(max(n_rows, 1), dtype=np.uint64)
-    powers[0] = MULTIPLIER
-    filled = 1
-    with np.errstate(over="ignore"):
-        while filled < n_rows:
-            step = min(filled, n_rows - filled)
-            powers[filled : filled + step] = powers[:step] * powers[filled - 1]
-            filled += step
-    return powers[:n_rows]
 
 
 def _highest_in_bag(subsample: float) -> np.uint64:
@@ -448,34 +291,22 @@ def _highest_in_bag(subsample: float) -> np.uint64:
 
 
 @dataclass(frozen=True, eq=False)
-class Proof:
-    """Result of the proof of the bags, for each tree.
-
-    Attributes
-    ----------
-    passed : ndarray of bool, shape (n_trees,)
-    log_chance : ndarray, shape (n_trees,)
-        Logarithm of a bound on the chance that a wrong mask passes.
-    """
-
-    passed: NDArray[np.bool_]
-    log_chance: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
 class TreeEvidence:
     """Data of one tree to test bags with: sums stored in its leaves, and each row's leaf and second derivative.
 
     Attributes
     ----------
-    leaf : ndarray of unsigned int, shape (n_rows,)
+    tree : int
+    leaf : ndarray of int, shape (n_rows,)
         Leaf each row ends in.
     covers : ndarray of float64, shape (n_leaves,)
         Sums of second derivatives that the leaves store.
     hessian : ndarray, shape (n_rows,)
     tolerance : float
+        Relative error to allow in the sums.
     """
 
+    tree: int
     leaf: NDArray[Any]
     covers: FloatArray
     hessian: FloatArray
@@ -486,296 +317,46 @@ class TreeEvidence:
         """Return the number of rows in each leaf, shape (n_leaves,)."""
         return np.bincount(self.leaf, minlength=self.covers.size)
 
-    def accepts(self, in_bag: NDArray[np.bool_]) -> bool:
-        """Return whether the rows of a bag give the sum stored in every leaf."""
-        sums = np.bincount(self.leaf[in_bag], weights=self.hessian[in_bag], minlength=self.covers.size)
-        return bool(gives_cover(sums, self.covers, self.tolerance).all())
-
-    def log_chance(self, subsample: float) -> float:
-        """Return the logarithm of a bound on the chance that a wrong bag is accepted."""
+    @property
+    def visible(self) -> IntArray:
+        """Return the number of rows in each leaf without which its sum would be another."""
         hidden = 2.0 * self.tolerance * self.covers
-        visible = np.bincount(self.leaf[self.hessian > hidden[self.leaf]], minlength=self.covers.size)
-        return float(_log_chances(visible, subsample).sum())
+        return np.bincount(self.leaf[self.hessian > hidden[self.leaf]], minlength=self.covers.size)
+
+    def sums(self, in_bag: BoolArray) -> FloatArray:
+        """Return the sum of the derivatives over the rows of a bag, by leaf."""
+        return np.asarray(np.bincount(self.leaf[in_bag], self.hessian[in_bag], self.covers.size), dtype=np.float64)
+
+    def accepts(self, in_bag: BoolArray) -> bool:
+        """Return whether the rows of a bag give the sum stored in every leaf."""
+        return gives_covers(self.sums(in_bag), self.covers, self.tolerance)
 
 
-def prove(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, subsample: float) -> Proof:
-    """Return the result, for each tree, of comparing the sums of its leaves with those that `bags` give."""
-    n_rows = rows.shape[0]
-    n_spans = max(min(effective_n_jobs(None), n_rows // 1024), 1)
-    edges = np.linspace(0, n_rows, n_spans + 1).astype(int) // 8 * 8
-    edges[-1] = n_rows
-    counter = _Counter.of(forest, rows, hessians, bags)
-    if rows.kept is not None:
-        rows.kept.begin(bags)
-
-    def count(span: int) -> tuple[FloatArray, IntArray]:
-        return counter.count(slice(int(edges[span]), int(edges[span + 1])))
-
-    sums, sizes = np.zeros(counter.hidden.size), np.zeros(counter.hidden.size, dtype=np.int64)
-    for part_sums, part_sizes in in_threads(count, range(n_spans)):
-        sums += part_sums
-        sizes += part_sizes
-    return judge_leaf_sums(forest, hessians, sums, sizes, subsample)
+def gives_covers(sums: FloatArray, covers: FloatArray, tolerance: float) -> bool:
+    """Return whether the sums over the rows of a bag are those that leaves store, within a relative error."""
+    return bool((np.abs(sums - covers) <= tolerance * np.maximum(sums, covers)).all())
 
 
-def leaf_sums(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> tuple[FloatArray, IntArray]:
-    """Return sums over some rows by leaf, the leaves of all trees in one array."""
-    return _Counter.of(forest, rows, hessians, bags).count(slice(0, rows.shape[0]))
+def log_chance(visible: IntArray, subsample: float) -> float:
+    """Return the logarithm of the bound on the chance that a wrong bag gives the sums of a tree."""
+    mode = np.minimum(np.floor((visible + 1) * subsample), visible)
+    return float(np.sum(binom.logpmf(mode, visible, subsample)))
 
 
-def judge_leaf_sums(forest: Forest, hessians: Hessians, sums: FloatArray, sizes: IntArray, subsample: float) -> Proof:
-    """Return the result, for each tree, of comparing the sums over all rows with those that its leaves store."""
-    log_chance = forest.table.sums_by_tree(_log_chances(sizes, subsample))
-    return Proof(proved_trees(forest.table, sums, hessians.tolerance()), log_chance)
-
-
-def tree_evidence(forest: Forest, rows: Rows, hessians: Hessians, chosen: list[int]) -> list[TreeEvidence]:
-    """Return the evidence of some trees: the leaves of all rows, and their derivatives in the trees' rounds."""
-    leaves = read_leaves(forest, rows, chosen)
-    tolerance = hessians.tolerance()
-    n_rows = rows.shape[0]
-    margin = np.array(hessians.first(slice(0, n_rows)))
-    by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
-    found, known_round = [], 0
-    for member, leaf in zip(chosen, leaves, strict=True):
-        if hessians.depend_on_margin and forest.round[member] > known_round:
-            earlier = np.flatnonzero((forest.round >= known_round) & (forest.round < forest.round[member])).tolist()
-            for start in range(0, len(earlier), 16):
-                part = earlier[start : start + 16]
-                for before, reached in zip(part, read_leaves(forest, rows, part), strict=True):
-                    margin[:, forest.group[before]] += forest.table.leaf_values[before][reached]
-            known_round = int(forest.round[member])
-            by_group = np.asarray(hessians.at(slice(0, n_rows), margin), dtype=np.float64)
-        own = by_group[:, forest.group[member]]
-        found.append(TreeEvidence(leaf, forest.table.leaf_covers[member], own, float(tolerance[member])))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Counter:
-    """Counter that sums in-bag derivatives and counts the rows with derivatives above the tolerance, by leaf."""
-
-    forest: Forest
-    rows: Rows
-    hessians: Hessians
-    bags: Bags
-    reader: LeafReader | None
-    # Derivatives up to this size, by leaf, make no difference to a sum.
-    hidden: FloatArray
-
-    @classmethod
-    def of(cls, forest: Forest, rows: Rows, hessians: Hessians, bags: Bags) -> _Counter:
-        """Return the counter of some rows, which reads their leaves unless they are kept."""
-        reader = None if rows.leaves is not None else LeafReader(forest)
-        hidden = 2.0 * hessians.tolerance()[forest.table.tree_of_leaf] * forest.table.every_cover
-        return cls(forest, rows, hessians, bags, reader, hidden)
-
-    def count(self, span: slice) -> tuple[FloatArray, IntArray]:
-        """Return each leaf's sum of in-bag derivatives and count of rows above the tolerance, in a range of rows."""
-        sums, sizes = np.zeros(self.hidden.size), np.zeros(self.hidden.size, dtype=np.int64)
-        step = max(CELLS_AT_ONCE // self.forest.n_trees // 8, 32) * 8
-        for start in range(span.start, span.stop, step):
-            self._count_block(slice(start, min(start + step, span.stop)), sums, sizes)
-        return sums, sizes
-
-    def _count_block(self, block: slice, sums: FloatArray, sizes: IntArray) -> None:
-        forest, hessians, edges = self.forest, self.hessians, self.forest.table.edges
-        rows, in_bag = self.rows[block], self.bags.in_bag(block)
-        leaves = rows.leaves if self.reader is None else self.reader.read(rows)
-        assert leaves is not None
-        if rows.kept is not None:
-            rows.kept.keep(leaves)
-        margin = np.array(hessians.first(block))
-        for number in range(forest.n_rounds):
-            hessian = np.asarray(hessians.at(block, margin), dtype=np.float64)
-            alike = bool((hessian == hessian[0]).all())
-            for tree in np.flatnonzero(forest.round == number):
-                own = slice(int(edges[tree]), int(edges[tree + 1]))
-                of_tree = hessian[:, forest.group[tree]]
-                counted = (
-                    _count_alike(leaves[tree], in_bag[tree], float(of_tree[0]), self.hidden[own])
-                    if alike
-                    else _count_each(leaves[tree], in_bag[tree], of_tree, self.hidden[own])
-                )
-                sums[own] += counted[0]
-                sizes[own] += counted[1]
-            if hessians.depend_on_margin and number + 1 < forest.n_rounds:
-                for tree in np.flatnonzero(forest.round == number):
-                    margin[:, forest.group[tree]] += forest.table.leaf_values[tree][leaves[tree]]
-
-
-def _count_alike(
-    leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: float, hidden: FloatArray
-) -> tuple[FloatArray, IntArray]:
-    """Return each leaf's sum of in-bag derivatives and count of rows above the tolerance, for equal derivatives."""
-    in_bag_counts, counts = count_leaves(leaves, in_bag, hidden.size)
-    return in_bag_counts.astype(np.float64) * hessian, np.where(hessian > hidden, counts, 0)
-
-
-def _count_each(
-    leaves: NDArray[Any], in_bag: NDArray[np.bool_], hessian: FloatArray, hidden: FloatArray
-) -> tuple[FloatArray, IntArray]:
-    """Return each leaf's sum of in-bag derivatives, and its count of rows with derivatives above the tolerance."""
-    sums = np.bincount(leaves[in_bag], weights=hessian[in_bag], minlength=hidden.size)
-    return sums.astype(np.float64), np.bincount(leaves[hessian > hidden[leaves]], minlength=hidden.size)
-
-
-def _log_chances(sizes: IntArray, subsample: float) -> FloatArray:
-    """Return the logarithm of the largest binomial probability for each number of rows: the bound for a leaf."""
-    found, position = np.unique(sizes, return_inverse=True)
-    mode = np.floor((found + 1) * subsample)
-    return np.asarray(binom.logpmf(np.minimum(mode, found), found, subsample))[position]
-
-
-WINDOW = 4096
-NEAR = 64
-N_SEEDS = 100_000
-# If the booster still has its seed, another one is likely only after continued training.
-N_LIKELY_SEEDS = 1_000
-# mt19937's default seed, used in a thread other than the one that configured the booster.
-UNSEEDED = 5489
-SCREENED_ROWS = 96
-CELLS_IN_ALL = 300_000_000
-OUTPUTS_IN_ALL = 100_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class Hit:
-    """A draw of rows that gives the sums stored in the leaves of a tree.
-
-    Attributes
-    ----------
-    seed, position : int
-        Seed of the generator, and number of its outputs before the draw.
-    samplers : tuple of RowSampler
-        Samplers with the shares of rows that give the sums.
-    """
-
-    seed: int
-    position: int
-    samplers: tuple[RowSampler, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class SearchedDraws:
-    """Result of testing some draws of rows for a tree, each with every share of rows.
-
-    Attributes
-    ----------
-    tried : int
-    hits : list of Hit
-        Draws that give the tree's sums; of a small tree, many wrong draws do.
-    """
-
-    tried: int
-    hits: list[Hit]
-
-
-def search_generators(
-    evidence: TreeEvidence,
-    samplers: Sequence[RowSampler],
-    seeds: Sequence[int],
-    window: int,
-    *,
-    pairs: bool,
-    start: int = 0,
-) -> Iterator[SearchedDraws]:
-    """Yield results of testing the draws that begin in `window` outputs of each generator, from `start` on."""
-    for seed in seeds:
-        if pairs:
-            outputs = generator_outputs(seed, start, window + 2 * samplers[0].n_rows)
-            yield from _search_pairs(evidence, samplers, outputs, window, seed, start)
-        else:
-            words, positions = generator_outputs(seed, start, window), np.arange(start, start + window)
-            yield from _search_words(evidence, samplers, words, np.full(window, seed), positions)
-
-
-def search_seeds(
-    evidence: TreeEvidence, samplers: Sequence[RowSampler], n_seeds: int, *, pairs: bool
-) -> Iterator[SearchedDraws]:
-    """Yield results of testing the first draw of every seed below `n_seeds`."""
-    if pairs:
-        n_seeds = min(n_seeds, OUTPUTS_IN_ALL // (2 * samplers[0].n_rows))
-        yield from search_generators(evidence, samplers, range(n_seeds), 1, pairs=True)
-        return
-    seeds = np.arange(n_seeds)
-    for position in (1, 0):
-        positions = np.full(n_seeds, position)
-        yield from _search_words(evidence, samplers, first_outputs(seeds, position), seeds, positions)
-
-
-def _search_words(
-    evidence: TreeEvidence, samplers: Sequence[RowSampler], words: WordArray, seeds: IntArray, positions: IntArray
-) -> Iterator[SearchedDraws]:
-    screen = _Screen(evidence)
-    low, high = _extremes(samplers)
-    n_words = min(words.size, max(CELLS_IN_ALL // screen.rows.size, 1))
-    for start in range(0, n_words, WINDOW):
-        part = words[start : min(start + WINDOW, n_words)]
-        enclosed = screen.survivors(low.from_words(part, screen.rows), high.from_words(part, screen.rows))
-        giving: dict[int, list[RowSampler]] = {}
-        for sampler in samplers if enclosed.size else ():
-            own = sampler.from_words(part[enclosed], screen.rows)
-            for index in enclosed[screen.survivors(own, own)].tolist():
-                if evidence.accepts(sampler.from_words(part[index : index + 1])[0]):
-                    giving.setdefault(start + index, []).append(sampler)
-        hits = [Hit(int(seeds[index]), int(positions[index]), tuple(giving[index])) for index in sorted(giving)]
-        yield SearchedDraws(part.size * len(samplers), hits)
-
-
-def _search_pairs(
-    evidence: TreeEvidence,
-    samplers: Sequence[RowSampler],
-    outputs: WordArray,
-    window: int,
-    seed: int,
-    offset: int,
-) -> Iterator[SearchedDraws]:
-    screen = _Screen(evidence)
-    low, high = _extremes(samplers)
-    step = max(CELLS_AT_ONCE // screen.rows.size, 1)
-    for start in range(0, window, step):
-        positions, hits = np.arange(start, min(start + step, window)), []
-        first = positions[:, None] + 2 * screen.rows
-        for index in screen.survivors(
-            low.from_pairs(outputs[first], outputs[first + 1]), high.from_pairs(outputs[first], outputs[first + 1])
-        ):
-            own = outputs[positions[index] : positions[index] + 2 * low.n_rows]
-            giving = tuple(s for s in samplers if evidence.accepts(s.from_pairs(own[0::2], own[1::2])))
-            if giving:
-                hits.append(Hit(seed, offset + int(positions[index]), giving))
-        yield SearchedDraws(positions.size * len(samplers), hits)
-
-
-def _extremes(samplers: Sequence[RowSampler]) -> tuple[RowSampler, RowSampler]:
-    """Return the samplers of the smallest and largest share: bags of other shares are between theirs."""
-    by_share = sorted(samplers, key=lambda sampler: sampler.subsample)
-    return by_share[0], by_share[-1]
-
-
-class _Screen:
-    """Fast test of masks on the smallest leaves of a tree, whose few rows exclude most wrong masks."""
-
-    def __init__(self, evidence: TreeEvidence) -> None:
-        by_size = np.argsort(np.where(evidence.sizes > 0, evidence.sizes, np.iinfo(np.int64).max), kind="stable")
-        filled = np.cumsum(evidence.sizes[by_size])
-        leaves = by_size[: int(np.searchsorted(filled, SCREENED_ROWS)) + 1]
-        leaves = leaves[evidence.sizes[leaves] > 0]
-        self.rows: NDArray[np.intp] = np.flatnonzero(np.isin(evidence.leaf, leaves))
-        self.membership = (evidence.leaf[self.rows, None] == leaves) * evidence.hessian[self.rows, None]
-        self.covers = evidence.covers[leaves]
-        self.slack = evidence.tolerance * self.covers * 2 + 1e-12
-
-    def survivors(self, low: BoolArray, high: BoolArray) -> NDArray[np.intp]:
-        """Return the candidates, rows of `low` and `high`, whose bags enclose the sums of the tested leaves."""
-        least, most = low.astype(np.float64) @ self.membership, high.astype(np.float64) @ self.membership
-        enclosed = (least <= self.covers + self.slack) & (most >= self.covers - self.slack)
-        return np.flatnonzero(enclosed.all(axis=1))
-
-
-MAX_SHARES = 40
-# Usual values of more than two digits, which few rows cannot distinguish from others; 0.632 is a bootstrap's.
-USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
+def evidence_of(forest: Forest, rows: Rows, hessians: Hessians, trees: list[int]) -> Iterator[TreeEvidence]:
+    """Yield the evidence of some trees in ascending order, with the derivatives in the round of each."""
+    tolerance, margin, known_round = hessians.tolerance(), hessians.start, 0
+    for start in range(0, len(trees), TREES_AT_ONCE):
+        part = trees[start : start + TREES_AT_ONCE]
+        for tree, leaf in zip(part, TreeReader(forest, part).leaves(rows), strict=True):
+            if hessians.depend_on_margin and forest.round[tree] > known_round:
+                margin = np.array(np.broadcast_to(margin, (rows.shape[0], forest.n_groups)))
+                earlier = np.flatnonzero((forest.round >= known_round) & (forest.round < forest.round[tree])).tolist()
+                for before, values in zip(earlier, TreeReader(forest, earlier).values(rows), strict=True):
+                    margin[:, forest.group[before]] += values
+                known_round = int(forest.round[tree])
+            hessian = hessians.of_group(margin, int(forest.group[tree]))
+            yield TreeEvidence(tree, leaf, forest.leaf_covers(tree), hessian, float(tolerance[tree]))
 
 
 @dataclass(frozen=True)
@@ -787,24 +368,15 @@ class Share:
     is_whole: bool
 
     @classmethod
-    def of_roots(cls, hessians: Hessians, total: NDArray[np.float64], n_effective: float) -> Share:
-        """Return the share of the training rows that the trees' roots count."""
-        forest = hessians.forest
+    def of_roots(cls, forest: Forest, hessians: Hessians, total: FloatArray, n_effective: float) -> Share:
+        """Return the share that the trees' roots count of all rows, whose derivatives sum to `total` by group."""
         first = np.flatnonzero(forest.round == 0)
-        roots = np.array([forest.table.covers[tree][0] for tree in first.tolist()])
+        roots = forest.root_covers[first]
         shares = roots / total[forest.group[first]]
         mean = float(shares.mean())
         spread = np.sqrt(max(mean * (1 - mean), 0.0) / n_effective)
         whole = np.abs(shares - 1.0) <= hessians.tolerance()[first]
         return cls(mean, float(spread / np.sqrt(np.unique(roots).size)), bool(whole.all()))
-
-    @classmethod
-    def sampled(cls, hessians: Hessians) -> Share:
-        """Return the share of rows that the trees were trained on, by the sums in their roots."""
-        rows = slice(0, hessians.weight.size)
-        hessian = np.asarray(hessians.at(rows, hessians.first(rows)), dtype=np.float64)
-        total, squares = hessian.sum(axis=0), (hessian**2).sum(axis=0)
-        return cls.of_roots(hessians, total, 1.0 / float((squares / total**2).mean()))
 
     def fits(self, subsample: float) -> bool:
         """Return whether a value of `subsample` below 1 may have given the counted share of rows."""
@@ -823,293 +395,495 @@ class Share:
         return list(dict.fromkeys(found))[:MAX_SHARES]
 
 
-PROBE_CELLS = 200_000
-MAX_PROOFS = 6
-TREES_AT_ONCE = 4
-FEW_SHARES = 3
-# After so many hits the search ends: too many wrong draws give the sums of so small a tree.
-MOST_HITS = 3_000
-
-
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """Draws to prove, with their share of the rows, and the number of guesses tried for each stretch of trees.
+    """Draws to prove, with the share of the rows, and the number of guesses tried for each stretch of trees.
 
     A stretch is a run of trees whose positions follow from that of its first tree.
     """
 
     draws: Draws
-    sampler: RowSampler
-    stretch: NDArray[np.int64]
+    subsample: float
+    stretch: IntArray
     tried: dict[int, int]
 
+    def in_bag(self, sampler: RowSampler, tree: int) -> BoolArray:
+        """Return which rows are in the bag of a tree."""
+        seed, position = int(self.draws.seed[tree]), int(self.draws.position[tree])
+        if self.draws.pairs:
+            outputs = generator_outputs(seed, position, 2 * (int(sampler.rows.max()) + 1))
+            return np.asarray(sampler.from_pairs(outputs, np.zeros(1, dtype=np.int64))[0])
+        return np.asarray(sampler.from_words(generator_outputs(seed, position, 1))[0])
 
-def proved_bags(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> Bags:
-    """Return the bag of each tree, shape (n_trees, n_rows), proved by the sums stored in every leaf."""
+    def bags(self, sampler: RowSampler) -> Bags:
+        """Return the bags of all trees, redrawn in threads."""
+        if not self.draws.pairs:
+            words = self._words()
+            pack = lambda tree: np.packbits(sampler.from_words(words[tree : tree + 1])[0])  # noqa: E731
+        else:
+            pack = lambda tree: np.packbits(self.in_bag(sampler, tree))  # noqa: E731
+        return Bags(np.stack(list(in_threads(pack, range(self.draws.seed.size)))), sampler.rows.size)
+
+    def _words(self) -> WordArray:
+        """Return the output that each tree's rows are drawn from, of one generator for each seed."""
+        words = np.zeros(self.draws.seed.size, dtype=np.uint64)
+        for seed in np.unique(self.draws.seed):
+            own = self.draws.position[self.draws.seed == seed]
+            words[self.draws.seed == seed] = generator_outputs(int(seed), 0, int(own.max()) + 1)[own]
+        return words
+
+    def shifted(self, tree: int, seed: int, position: int, n_tried: int) -> Guess:
+        """Return the guess with a new stretch from a tree on, whose draw begins there."""
+        seeds, positions, stretch = self.draws.seed.copy(), self.draws.position.copy(), self.stretch.copy()
+        if seeds[tree] != seed:
+            seeds[tree:] = seed
+        positions[tree:] += position - positions[tree]
+        stretch[tree:] = tree
+        return Guess(Draws(self.draws.pairs, seeds, positions), self.subsample, stretch, {**self.tried, tree: n_tried})
+
+    def chance(self, log_chances: dict[int, float]) -> float:
+        """Return a bound on the chance that wrong draws pass for the checked trees, over all that were tried."""
+        trees, chance = np.array(list(log_chances)), 0.0
+        for stretch, n_tried in self.tried.items():
+            own = trees[self.stretch[trees] == stretch]
+            # Trees may share a draw (`approx`).
+            pairs = np.stack([self.draws.seed[own].astype(np.int64), self.draws.position[own]])
+            draw_of = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+            chance += min(
+                chance_of_draws(np.array([log_chances[tree] for tree in own.tolist()]), draw_of, n_tried), 1.0
+            )
+        return chance
+
+
+class DrawnTrees(DistributedBags):
+    """Bags of an XGBoost booster, drawn by row position and proved by the sums in the leaves of trees drawn at random.
+
+    Wrong draws, other rows or another order pass with a chance of at most 1e-9, by the bound of the module's notes.  Of
+    trees of one round that were grown otherwise, a share s of all, none is among the 16 or more that are checked with a
+    chance of (1 - s)^16.  Of several rounds, which other training may have interrupted, all trees are checked.
+    """
+
+    def __init__(self, forest: Forest, n_rows: int, guess: Guess, share: Share, *, is_local: bool = False) -> None:
+        self._forest, self._n_rows, self._guess, self._share = forest, n_rows, guess, share
+        self._is_local = is_local
+
+    @cached_property
+    def checked(self) -> list[int]:
+        """Return the trees that prove the bags."""
+        return checked_trees(self._forest, self._n_rows, self._share)
+
+    @cached_property
+    def _with_target(self) -> list[int]:
+        """Return the first, middle and last of these trees, whose leaf values prove the target."""
+        if not is_checkable(self._forest):
+            return []
+        return sorted({self.checked[0], self.checked[len(self.checked) // 2], self.checked[-1]})
+
+    @cached_property
+    def _all(self) -> Bags:
+        return self._guess.bags(RowSampler(self._n_rows, self._guess.subsample))
+
+    def at(self, rows: IntArray | None, target: NDArray[Any] | None) -> Bags:
+        """Return the bags of the rows at some positions, or of all, drawn for these alone (for all with `exact`)."""
+        if rows is None:
+            return self._all
+        if self._guess.draws.pairs:
+            return Bags.from_mask(self._all.at(rows))
+        return self._guess.bags(RowSampler(rows, self._guess.subsample))
+
+    def sums(self, rows: IntArray | None, features: Rows, target: NDArray[Any] | None, bags: Bags) -> ProofStatistics:
+        """Return sums of second derivatives by leaf of the checked trees, and of first derivatives of three trees."""
+        forest, y = self._forest, None if target is None else target.astype(np.float64)
+        hessians = Hessians.of(forest, features, y)
+        parts = []
+        for own in evidence_of(forest, features, hessians, self.checked):
+            in_bag = bags.member(own.tree)
+            found = [ProofStatistics({"sums": own.sums(in_bag), "visible": own.visible})]
+            if y is not None and own.tree in self._with_target:
+                found.append(target_sums(forest, hessians, own.tree, own.leaf, in_bag, y))
+            parts += [part.named(own.tree) for part in found]
+        return merge_sums(parts)
+
+    def prove(self, sums: ProofStatistics, tolerance: FloatArray | None = None) -> BagProof:
+        """Return a BagProof after comparing the sums with those in the leaves, and checking the target."""
+        forest, guess = self._forest, self._guess
+        allowed = unit_hessians(forest).tolerance() if tolerance is None else tolerance
+        by_tree = {tree: sums.of_tree(tree) for tree in self.checked}
+        failed = [
+            tree
+            for tree, own in by_tree.items()
+            if not gives_covers(own.added["sums"], forest.leaf_covers(tree), float(allowed[tree]))
+        ]
+        if failed:
+            raise not_found(forest, self._share, failed, len(self.checked), None if self._is_local else self._n_rows)
+        chance = guess.chance(
+            {tree: log_chance(own.added["visible"], guess.subsample) for tree, own in by_tree.items()}
+        )
+        if chance > MAX_CHANCE:
+            raise too_weak(chance, forest, self._share, guess.draws)
+        with_target = {tree: by_tree[tree] for tree in self._with_target if len(by_tree[tree].added) > 2}
+        return BagProof(target=judge_target(forest, with_target))
+
+
+def checked_trees(forest: Forest, n_rows: int, share: Share) -> list[int]:
+    """Return the trees that prove the bags: of one round some drawn at random, of several all."""
+    if forest.n_rounds > 1:
+        return list(range(forest.n_trees))
+    hessian, mean = unit_hessians(forest), min(share.mean, 1.0)
+    unit = np.concatenate([hessian.of_group(hessian.start, group) for group in range(forest.n_groups)])
+    # Parallel trees of `approx` share one draw.
+    draw_of = forest.group if "grow_histmaker" in forest.settings.updater else np.arange(forest.n_trees)
+
+    def log_chance(tree: int) -> float:
+        return likely_chance(forest.leaf_covers(tree) / unit[forest.group[tree]], mean)
+
+    return [int(tree) for tree in members_to_check(forest.n_trees, n_rows, log_chance, draw_of)]
+
+
+def likely_bags(forest: Forest, n_rows: int, candidate: int) -> DrawnTrees:
+    """Return bags for a cluster: only likely draws of the booster's own seed are tried, as a search takes all rows."""
     check_settings(forest.settings)
-    hessians = Hessians.of(forest, rows, y)
-    share = Share.sampled(hessians)
+    hessians = unit_hessians(forest)
+    unit, _ = hessians.totals()
+    share = Share.of_roots(forest, hessians, n_rows * unit, n_rows)
     if share.is_whole:
         raise no_sampling()
-    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), forest.n_trees))))
-    guess, bags, proof = _best_guess(forest, rows, hessians, probes, share)
-    if not proof.passed.all():
-        guess = _repaired(forest, rows, hessians, guess, share, int(np.argmin(proof.passed)))
-        bags = packed_bags(guess)
-        proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
-    failed = np.flatnonzero(~proof.passed)
-    if failed.size:
-        raise not_found(forest, share.mean, failed, share.fits(forest.settings.subsample), N_SEEDS)
-    chance = chance_of_false_match(guess, proof)
-    if chance > MAX_CHANCE:
-        if not share.fits(forest.settings.subsample):
-            raise lost_and_weak(chance, forest.settings)
-        raise too_weak(chance, forest.n_trees, n_draws(guess.draws))
-    is_proved = y is not None and check_target(forest, rows, hessians, bags, y)
-    return bags.with_proof(BagProof(target=is_proved))
+    shares, likely = share.candidates(forest.settings.subsample), likely_draws(forest, n_rows)
+    n_tried = len(shares) * len(likely)
+    if not n_tried:
+        raise not_found(forest, share, list(range(forest.n_trees)), forest.n_trees, n_rows)
+    if candidate >= min(n_tried, MAX_PROOFS):
+        raise BagError(
+            f"No likely draw of the bags ({candidate} tried) gives the sums that the booster's leaves store. "
+            "Pass the training rows, in training order."
+        )
+    subsample, draws = shares[candidate // len(likely)], likely[candidate % len(likely)]
+    guess = Guess(draws, subsample, np.zeros(forest.n_trees, dtype=np.int64), {0: n_tried})
+    return DrawnTrees(forest, n_rows, guess, share)
 
 
-def are_confirmed(forest: Forest, rows: Rows, y: NDArray[np.float64] | None) -> bool:
-    """Return whether the first trees were grown on likely draws of the given rows, or on all of them.
+def proved_bags(forest: Forest, rows: Rows, y: FloatArray | None) -> Bags:
+    """Return the bag of each tree, shape (n_trees, n_rows), proved by the sums stored in leaves."""
+    check_settings(forest.settings)
+    hessians, n_rows = Hessians.of(forest, rows, y), rows.shape[0]
+    share = Share.of_roots(forest, hessians, *hessians.totals())
+    if share.is_whole:
+        raise no_sampling()
+    first_error: BagError | DataMismatchError | None = None
+    probes = _probes(forest, rows, hessians, share)
+    for guess in islice(find_draws(forest, probes, share, n_rows), MAX_PROOFS):
+        try:
+            return _proved(forest, rows, y, hessians, guess, share)
+        except (BagError, DataMismatchError) as error:
+            first_error = first_error or error
+    raise first_error or not_found(forest, share, [probe.tree for probe in probes], forest.n_trees, None)
 
-    Only draws from the booster's own seed are tested.
-    """
+
+def _proved(forest: Forest, rows: Rows, y: FloatArray | None, hessians: Hessians, guess: Guess, share: Share) -> Bags:
+    """Return the bags of a guess with their proof; of several rounds, after the search for where it goes wrong."""
+    if forest.n_rounds > 1:
+        guess = _repaired(forest, rows, hessians, guess, share)
+    drawn = DrawnTrees(forest, rows.shape[0], guess, share, is_local=True)
+    bags = drawn.at(None, None)
+    return bags.with_proof(drawn.prove(drawn.sums(None, rows, y, bags), hessians.tolerance()))
+
+
+def are_confirmed(forest: Forest, rows: Rows, y: FloatArray | None) -> bool:
+    """Return whether trees were grown on likely draws of the given rows from the booster's own seed, or on all."""
     try:
         check_settings(forest.settings)
         hessians = Hessians.of(forest, rows, y)
     except (BagError, InputError):
         return False
-    probes = tree_evidence(forest, rows, hessians, list(range(min(_n_probes(rows), forest.n_trees))))
+    share = Share.of_roots(forest, hessians, *hessians.totals())
+    probes = _probes(forest, rows, hessians, share)
     if sum(probe.covers.size - 1 for probe in probes) < LEAVES_THAT_TELL:
         return False
-    share = Share.sampled(hessians)
     if share.is_whole:
-        everything = np.ones(rows.shape[0], dtype=bool)
-        return all(probe.accepts(everything) for probe in probes)
-    sampler, likely = RowSampler(rows.shape[0], 0.5), likely_draws(forest, rows.shape[0])
+        return all(probe.accepts(np.ones(rows.shape[0], dtype=bool)) for probe in probes)
     stated = forest.settings.subsample
     shares = [stated] if share.fits(stated) else share.candidates(stated)[:FEW_SHARES]
-    return any(
-        _confirmed(draws, sampler.with_subsample(value), probes) == len(probes) for value in shares for draws in likely
-    )
+    return next(_likely_guesses(forest, probes, shares, rows.shape[0]), None) is not None
 
 
-def _n_probes(rows: Rows) -> int:
-    """Return how many of the first trees to test guesses on: more where few rows distinguish shares less well."""
-    return int(np.clip(PROBE_CELLS // rows.shape[0], 3, 50))
+def _probes(forest: Forest, rows: Rows, hessians: Hessians, share: Share) -> list[TreeEvidence]:
+    """Return the evidence of the first checked trees of the first round."""
+    checked = checked_trees(forest, rows.shape[0], share)
+    first = [tree for tree in checked if forest.round[tree] == 0][:TREES_AT_ONCE]
+    return list(evidence_of(forest, rows, hessians, first))
 
 
-def _best_guess(
-    forest: Forest, rows: Rows, hessians: Hessians, probes: list[TreeEvidence], share: Share
-) -> tuple[Guess, Bags, Proof]:
-    """Return the first guess that all trees confirm, else that which most trees confirm, with bags and proof.
-
-    Of one draw, the bag with the larger share of rows contains the other, so that both pass only if they are equal.
-    """
-    best: tuple[Guess, Bags, Proof] | None = None
-    for guess in islice(_guesses(forest, rows, probes, share), MAX_PROOFS):
-        bags = packed_bags(guess)
-        proof = prove(forest, rows, hessians, bags, guess.sampler.subsample)
-        if best is None or proof.passed.sum() > best[2].passed.sum():
-            best = guess, bags, proof
-        if proof.passed.all():
-            break
-    if best is None:
-        raise not_found(forest, share.mean, np.array([0]), share.fits(forest.settings.subsample), N_SEEDS)
-    return best
-
-
-def _guesses(forest: Forest, rows: Rows, probes: list[TreeEvidence], share: Share) -> Iterator[Guess]:
-    """Yield guesses of row draws that fit the first trees: likely draws, else draws that a search finds."""
-    likely = likely_draws(forest, rows.shape[0])
-    stretch = np.zeros(forest.n_trees, dtype=np.int64)
-    shares = share.candidates(forest.settings.subsample)
-    sampler = RowSampler(rows.shape[0], 0.5)
-    samplers = [sampler.with_subsample(value) for value in shares]
-    tried, found_any = 0, False
-    for own in samplers:
-        tried += len(likely)
+def _likely_guesses(forest: Forest, probes: list[TreeEvidence], shares: list[float], n_rows: int) -> Iterator[Guess]:
+    """Yield guesses of likely draws from the booster's own seed that fit some trees."""
+    likely, sampler = likely_draws(forest, n_rows), RowSampler(n_rows, 0.5)
+    stretch, tried = np.zeros(forest.n_trees, dtype=np.int64), 0
+    for subsample in shares:
+        own, tried = sampler.with_subsample(subsample), tried + len(likely)
         for draws in likely:
-            if _confirmed(draws, own, probes) == len(probes):
-                found_any = True
-                yield Guess(draws, own, stretch, {0: tried})
-    if found_any or not samplers:
+            guess = Guess(draws, subsample, stretch, {0: tried})
+            if _fits(guess, own, probes):
+                yield guess
+
+
+def _fits(guess: Guess, sampler: RowSampler, probes: list[TreeEvidence]) -> bool:
+    return all(probe.accepts(guess.in_bag(sampler, probe.tree)) for probe in probes)
+
+
+def find_draws(forest: Forest, probes: list[TreeEvidence], share: Share, n_rows: int) -> Iterator[Guess]:
+    """Yield guesses of row draws that fit some trees: likely draws, else those that a search for a lost seed finds.
+
+    A forest that was stored as a file, as by MLflow, comes back with seed 0.  The first tree's draw is looked for among
+    the outputs of the booster's own generators, of one that nobody seeded, and among the first outputs of many seeds;
+    each draw that gives the tree's sums is tried with every layout of the draws of the trees after it.
+    """
+    found_any, is_small, likely = False, False, likely_draws(forest, n_rows)
+    shares = share.candidates(forest.settings.subsample)
+    for guess in _likely_guesses(forest, probes, shares, n_rows):
+        found_any = True
+        yield guess
+    if found_any or not shares:
         return
     # A booster that still has its share still has its seed: only the position is to be found.
-    known = share.fits(forest.settings.subsample)
-    layouts, best = _distinct(likely), list[tuple[int, Guess]]()
+    shares = shares[:1] if share.fits(forest.settings.subsample) else shares
+    sampler, first = RowSampler(n_rows, 0.5), probes[0]
+    samplers = {value: sampler.with_subsample(value) for value in shares}
+    tried, stretch = len(likely) * MAX_SHARES, np.zeros(forest.n_trees, dtype=np.int64)
+    for pairs in (False, True):
+        layouts, n_hits = _distinct([draws for draws in likely if draws.pairs == pairs]), 0
+        for n_tried, hits in search(first, samplers, _everywhere(forest, n_rows, pairs=pairs)):
+            tried, n_hits = tried + n_tried * len(layouts), n_hits + len(hits)
+            for seed, position, subsample in hits:
+                for draws in layouts:
+                    guess = _begun(Guess(draws, subsample, stretch, {}), first.tree, seed, position, tried)
+                    if _fits(guess, samplers[subsample], probes):
+                        yield guess
+            if n_hits >= MOST_HITS:
+                is_small = True
+                break
+    if is_small and not share.fits(forest.settings.subsample):
+        raise too_weak(1.0, forest, share, likely[0])
 
-    @cache
-    def log_chances(subsample: float) -> FloatArray:
-        return np.cumsum([probe.log_chance(subsample) for probe in probes])
 
-    for pairs, searched in _search(forest, probes[0], samplers[:1] if known else samplers, known=known):
-        tried += searched.tried
-        # Each draw is tried with every layout of the draws of the trees after it.
-        own_layouts = [draws for draws in layouts if draws.pairs == pairs]
-        n_tried = {0: tried * len(layouts)}
-        for hit in searched.hits:
-            ranked = _ranked(hit, own_layouts, probes, stretch, n_tried)
-            best = nlargest(MAX_PROOFS, [*best, *ranked], key=itemgetter(0))
-            n_confirmed, guess = ranked[0]
-            if log_chances(guess.sampler.subsample)[n_confirmed - 1] + np.log(n_tried[0]) < np.log(MAX_CHANCE):
-                yield from (guess for _, guess in ranked)
-                return
-    yield from (guess for _, guess in best)
+def _begun(guess: Guess, tree: int, seed: int, position: int, n_tried: int) -> Guess:
+    """Return the guess with all draws moved so that a tree's begins at a position of a generator."""
+    draws = guess.draws
+    seeds = draws.seed if draws.seed[tree] == seed else np.full_like(draws.seed, seed)
+    moved = Draws(draws.pairs, seeds, draws.position + (position - draws.position[tree]))
+    return replace(guess, draws=moved, tried={0: n_tried})
 
 
 def _distinct(likely: list[Draws]) -> list[Draws]:
     """Return the draws without those that differ from another only by a shift of all positions."""
-    found = {
-        (draws.pairs, draws.seed.tobytes(), (draws.position - draws.position[0]).tobytes()): draws
-        for draws in reversed(likely)
-    }
+    found = {(draws.seed.tobytes(), np.diff(draws.position).tobytes()): draws for draws in reversed(likely)}
     return list(found.values())[::-1]
 
 
-def _ranked(
-    hit: Hit, layouts: list[Draws], probes: list[TreeEvidence], stretch: NDArray[np.int64], tried: dict[int, int]
-) -> list[tuple[int, Guess]]:
-    """Return guesses that begin with a found draw, with the numbers of trees that confirm them, in descending order."""
-    known: dict[tuple[int, int, int, float], bool] = {}
-    ranked = [
-        (_confirmed(draws, sampler, probes, known), Guess(draws, sampler, stretch, tried))
-        for draws in (_shifted(draws, 0, hit) for draws in layouts)
-        for sampler in hit.samplers
-    ]
-    return sorted(ranked, key=lambda entry: -entry[0])
-
-
-def _confirmed(
-    draws: Draws,
-    sampler: RowSampler,
-    probes: list[TreeEvidence],
-    known: dict[tuple[int, int, int, float], bool] | None = None,
-) -> int:
-    """Return how many of the first trees have leaf sums that fit the draws, counted up to the first misfit.
-
-    ``known`` stores results by tree, seed, position and share, which several layouts may have in common.
-    """
-    known = {} if known is None else known
-    for tree, probe in enumerate(probes):
-        key = (tree, int(draws.seed[tree]), int(draws.position[tree]), sampler.subsample)
-        if key not in known:
-            known[key] = probe.accepts(_mask(draws, sampler, tree))
-        if not known[key]:
-            return tree
-    return len(probes)
-
-
-def _search(
-    forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], *, known: bool
-) -> Iterator[tuple[bool, SearchedDraws]]:
-    """Yield results of the search for a tree's draw: made by one output for each row, then by two outputs.
-
-    If a draw of another tree is `known`, fewer seeds are tried.
-    """
-    for pairs, n_seeds in ((False, N_LIKELY_SEEDS if known else N_SEEDS), (True, 0 if known else N_LIKELY_SEEDS)):
-        n_hits = 0
-        for searched in _search_everywhere(forest, evidence, samplers, n_seeds, pairs=pairs):
-            yield pairs, searched
-            n_hits += sum(len(hit.samplers) for hit in searched.hits)
-            if n_hits >= MOST_HITS:
+def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share) -> Guess:
+    """Return the guess with each draw that fails replaced by one that a search finds, ahead first, then everywhere."""
+    sampler, pairs = RowSampler(rows.shape[0], guess.subsample), guess.draws.pairs
+    for evidence in evidence_of(forest, rows, hessians, list(range(forest.n_trees))):
+        tree = evidence.tree
+        if evidence.accepts(guess.in_bag(sampler, tree)):
+            continue
+        own, at = int(guess.draws.seed[tree]), int(guess.draws.position[tree])
+        ahead = _outputs(own, at, WINDOW, sampler.rows.size, pairs=pairs)
+        tried = 0
+        for n_tried, hits in search(
+            evidence,
+            {guess.subsample: sampler},
+            chain([ahead], _everywhere(forest, sampler.rows.size, pairs=pairs)),
+        ):
+            tried += n_tried
+            if hits:
+                guess = guess.shifted(tree, hits[0][0], hits[0][1], tried)
                 break
+        else:
+            raise not_found(forest, share, [tree], forest.n_trees, None)
+    return guess
 
 
-def _search_everywhere(
-    forest: Forest, evidence: TreeEvidence, samplers: list[RowSampler], n_seeds: int, *, pairs: bool
-) -> Iterator[SearchedDraws]:
-    """Yield results of the search for a tree's draw with the booster's seeds, without a seed, then with small seeds."""
-    generators = list(dict.fromkeys([*_own_seeds(forest), 0, UNSEEDED]))
-    yield from search_generators(evidence, samplers, generators, WINDOW, pairs=pairs)
-    yield from search_seeds(evidence, samplers, n_seeds, pairs=pairs)
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Draws that a tree's rows may come from: seeds, positions, and the outputs there.
+
+    `first` is where the outputs of each begin if every row takes two of them; else each draw is one output.
+    """
+
+    seed: IntArray
+    position: IntArray
+    outputs: WordArray
+    first: IntArray | None
+
+    def in_bag(self, sampler: RowSampler, chosen: IntArray, rows: IntArray | None = None) -> BoolArray:
+        """Return which rows are in the bag of each of some draws."""
+        if self.first is None:
+            return sampler.from_words(self.outputs[chosen], rows)
+        return sampler.from_pairs(self.outputs, self.first[chosen], rows)
 
 
-def _own_seeds(forest: Forest) -> list[int]:
-    return [int(seed) for seed in dict.fromkeys(likely_draws(forest, 1)[0].seed.tolist())][:64]
+def _outputs(seed: int, start: int, window: int, n_rows: int, *, pairs: bool) -> Candidates:
+    """Return the draws that begin with the outputs of one generator."""
+    positions = np.arange(start, start + window)
+    outputs = generator_outputs(seed, start, window + (2 * n_rows if pairs else 0))
+    return Candidates(np.full(window, seed), positions, outputs, positions - start if pairs else None)
 
 
-def _shifted(draws: Draws, member: int, found: Hit) -> Draws:
-    """Return the draws, from tree `member` on shifted to the seed and position that a search found."""
-    seed, position = draws.seed.copy(), draws.position.copy()
-    own = slice(member, None)
-    if draws.seed[member] != found.seed:
-        seed[own] = found.seed
-    position[own] += found.position - position[member]
-    return replace(draws, seed=seed, position=position)
+def _everywhere(forest: Forest, n_rows: int, *, pairs: bool) -> Iterator[Candidates]:
+    """Yield draws from the booster's generators, from one without a seed, then the first ones of small seeds."""
+    own = [int(seed) for seed in dict.fromkeys(likely_draws(forest, 1)[0].seed.tolist())][:64]
+    for seed in dict.fromkeys([*own, 0, UNSEEDED]):
+        yield _outputs(seed, 0, WINDOW, n_rows, pairs=pairs)
+    if pairs:
+        for seed in range(N_SEEDS_OF_PAIRS):
+            yield _outputs(seed, 0, 1, n_rows, pairs=True)
+        return
+    seeds = np.arange(N_SEEDS)
+    for position in (1, 0):
+        yield Candidates(seeds, np.full(N_SEEDS, position), first_outputs(seeds, position), None)
 
 
-def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share, first: int) -> Guess:
-    """Return the guess with each draw that fails, from tree `first` on, replaced by one that a search finds."""
-    draws, stretch, tried = guess.draws, guess.stretch.copy(), dict(guess.tried)
-    n_trees = forest.n_trees
-    for start in range(first, n_trees, TREES_AT_ONCE):
-        chosen = list(range(start, min(start + TREES_AT_ONCE, n_trees)))
-        for member, evidence in zip(chosen, tree_evidence(forest, rows, hessians, chosen), strict=True):
-            if evidence.accepts(_mask(draws, guess.sampler, member)):
-                continue
-            found, n_tried = _near(forest, evidence, guess.sampler, draws, member)
-            if found is None:
-                fits = share.fits(forest.settings.subsample)
-                raise not_found(forest, share.mean, np.array([member]), fits, N_SEEDS)
-            draws = _shifted(draws, member, found)
-            stretch[member:] = member
-            tried[member] = n_tried
-    return Guess(draws, guess.sampler, stretch, tried)
+def search(
+    evidence: TreeEvidence, samplers: dict[float, RowSampler], candidates: Iterable[Candidates]
+) -> Iterator[tuple[int, list[tuple[int, int, float]]]]:
+    """Yield how many draws were tried for a tree, and seed, position and share of those that give its sums.
+
+    Of a small tree, many wrong draws do.
+    """
+    screen, cells = _Screen(evidence), 0
+    # Bags of other shares are between those of the smallest and the largest.
+    low, high = samplers[min(samplers)], samplers[max(samplers)]
+    step = max(min(WINDOW, CELLS_AT_ONCE // screen.rows.size), 1)
+    for own in candidates:
+        for start in range(0, own.seed.size, step):
+            chosen = np.arange(start, min(start + step, own.seed.size))
+            cells += chosen.size * screen.rows.size
+            if cells > CELLS_IN_ALL:
+                return
+            enclosed = chosen[
+                screen.survivors(own.in_bag(low, chosen, screen.rows), own.in_bag(high, chosen, screen.rows))
+            ]
+            hits = []
+            for share, sampler in samplers.items() if enclosed.size else ():
+                screened = own.in_bag(sampler, enclosed, screen.rows)
+                for place in enclosed[screen.survivors(screened, screened)].tolist():
+                    if evidence.accepts(own.in_bag(sampler, np.array([place]))[0]):
+                        hits.append((int(own.seed[place]), int(own.position[place]), share))
+            yield chosen.size * len(samplers), sorted(hits, key=lambda hit: hit[:2])
 
 
-def _near(
-    forest: Forest, evidence: TreeEvidence, sampler: RowSampler, draws: Draws, member: int
-) -> tuple[Hit | None, int]:
-    """Search for a tree's draw near its expected position, else further in its generator, else in others."""
-    at, own, pairs = int(draws.position[member]), [int(draws.seed[member])], draws.pairs
-    n_seeds, tried = 0 if pairs else N_LIKELY_SEEDS, 0
-    for searched in chain(
-        search_generators(evidence, [sampler], own, NEAR, pairs=pairs, start=at),
-        search_generators(evidence, [sampler], own, at + WINDOW, pairs=pairs),
-        _search_everywhere(forest, evidence, [sampler], n_seeds, pairs=pairs),
-    ):
-        tried += searched.tried
-        if searched.hits:
-            return searched.hits[0], tried
-    return None, tried
+class _Screen:
+    """Fast test of masks on the smallest leaves of a tree, whose few rows exclude most wrong masks."""
+
+    def __init__(self, evidence: TreeEvidence) -> None:
+        by_size = np.argsort(np.where(evidence.sizes > 0, evidence.sizes, np.iinfo(np.int64).max), kind="stable")
+        filled = np.cumsum(evidence.sizes[by_size])
+        leaves = by_size[: int(np.searchsorted(filled, SCREENED_ROWS)) + 1]
+        leaves = leaves[evidence.sizes[leaves] > 0]
+        self.rows: IntArray = np.flatnonzero(np.isin(evidence.leaf, leaves))
+        self.membership = (evidence.leaf[self.rows, None] == leaves) * evidence.hessian[self.rows, None]
+        self.covers = evidence.covers[leaves]
+        self.slack = evidence.tolerance * self.covers * 2 + 1e-12
+
+    def survivors(self, low: BoolArray, high: BoolArray) -> IntArray:
+        """Return the candidates, rows of `low` and `high`, whose bags enclose the sums of the tested leaves."""
+        least, most = low.astype(np.float64) @ self.membership, high.astype(np.float64) @ self.membership
+        enclosed = (least <= self.covers + self.slack) & (most >= self.covers - self.slack)
+        return np.flatnonzero(enclosed.all(axis=1))
 
 
-def _mask(draws: Draws, sampler: RowSampler, tree: int) -> NDArray[np.bool_]:
-    seed, position = int(draws.seed[tree]), int(draws.position[tree])
-    if draws.pairs:
-        outputs = generator_outputs(seed, position, 2 * sampler.n_rows)
-        return sampler.from_pairs(outputs[0::2], outputs[1::2])
-    return np.asarray(sampler.from_words(generator_outputs(seed, position, 1))[0])
+def check_settings(settings: TrainingParameters) -> None:
+    """Raise BagError for settings with which the bags do not follow from the seed."""
+    if settings.sampling_method != "uniform":
+        raise BagError(
+            f"This booster was trained with sampling_method={settings.sampling_method!r}: rows are drawn by their "
+            f"gradients, so out-of-bag rows are not like the others. Train with sampling_method='uniform', or "
+            f"{HOLDOUT}."
+        )
+    if not settings.device.startswith("cpu") or "gpu" in settings.updater:
+        raise BagError(
+            f"This booster was trained on device {settings.device!r}, whose row sampler differs and cannot be "
+            f"repeated here. Train with device='cpu', or {HOLDOUT}."
+        )
+    if settings.process_type != "default":
+        raise BagError(
+            f"This booster was trained with process_type={settings.process_type!r}: its trees were refreshed, and "
+            f"store the sums of other rows than those they grew on. Use the booster before the update, or {HOLDOUT}."
+        )
 
 
-def packed_bags(guess: Guess) -> Bags:
-    """Return the bags of all trees that follow from a guess, redrawn in threads and packed as bits."""
-    draws, sampler, n_trees = guess.draws, guess.sampler, guess.draws.seed.size
-    words = np.zeros(0, dtype=np.uint64) if draws.pairs else tree_words(draws)
-
-    def pack(trees: range) -> Bags:
-        if draws.pairs:
-            return Bags.from_mask(np.stack([_mask(draws, sampler, tree) for tree in trees]))
-        return Bags(sampler.packed_words(words[trees.start : trees.stop]), sampler.n_rows)
-
-    at_once = max(min(TREES_AT_ONCE, CELLS_AT_ONCE // sampler.n_rows), 1)
-    chunks = [range(start, min(start + at_once, n_trees)) for start in range(0, n_trees, at_once)]
-    return Bags.stack(in_threads(pack, chunks), n_trees, sampler.n_rows)
+def no_sampling() -> BagError:
+    """Return the error for trees that were trained on every row."""
+    return BagError(
+        "This booster was trained with subsample=1: every tree was trained on every row, so no row is out of bag. "
+        f"Train with subsample below 1 (0.632 is close to a bootstrap), or {HOLDOUT}."
+    )
 
 
-def n_draws(draws: Draws) -> int:
-    """Return the number of distinct draws of all trees, some of which may share a draw."""
-    return len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
+def not_found(
+    forest: Forest, share: Share, failed: list[int], n_checked: int, n_on_cluster: int | None
+) -> DataMismatchError | BagError:
+    """Return the error for trees whose leaf sums none of the tried draws gives, on one machine or on a cluster."""
+    settings, counted_share = forest.settings, f"{100 * share.mean:.1f} %"
+    which = f"tree {failed[0]}" + (f" and {len(failed) - 1} more of {n_checked}" if len(failed) > 1 else "")
+    draws = f"with seed={settings.seed} and subsample={settings.subsample:g}, the rows drawn for {which} do not "
+    order, searched = "Pass the exact training rows in training order.", f"None of the first {N_SEEDS} seeds (fewer "
+    searched += "with tree_method='exact', and where many agree with one shallow tree) gives these trees."
+    weights = (
+        "Training weights and base margins count too: pass the weights as sample_weight, or the training "
+        "xgboost.DMatrix, or xgboost.DMatrix(X, y, weight=...), as X."
+    )
+    of_rows = "of the rows of X"
+    if n_on_cluster is not None:
+        of_rows = f"of {counted(n_on_cluster, 'row')} of weight 1"
+        order = "Each row must have its own position in training order."
+        searched = "Only ens_plugin.analyze, on one machine, searches for its seed."
+        weights = (
+            "Training weights and base margins are not known on a cluster: analyze such a booster on one machine with "
+            "ens_plugin.analyze."
+        )
+    if not 0 < share.mean < 1:
+        return DataMismatchError(
+            "These are not the rows the model was trained on, as far as its trees show: they counted "
+            f"{counted_share} {of_rows}. {order} {weights} If these are the training rows, training reweighted them "
+            "(sampling_method='gradient_based', which save_model does not store), or the trees were refreshed on other "
+            f"rows: {HOLDOUT}."
+        )
+    if share.fits(settings.subsample):
+        return DataMismatchError(
+            f"These are not the rows the model was trained on, as far as its trees show: {draws}give the sums in its "
+            f"leaves. {order} {weights} If other training ran in the same process, train the booster in a process of "
+            "its own and pickle it. If it was trained with device='cuda', whatever its device is now, its rows cannot "
+            f"be drawn again. For these and other rows, {HOLDOUT}."
+        )
+    return BagError(
+        f"The rows drawn for {which} are not known. The trees hold {counted_share} of the rows, but the booster states "
+        f"subsample={settings.subsample:g}, seed={settings.seed}. Either X is not the training rows in training order, "
+        f"or the booster lost its settings, as after save_model and load_model. {searched} {order} And {GIVE_BACK}. "
+        f"{weights} A booster trained on a GPU, on several machines or with gradient_based sampling cannot be redrawn: "
+        f"{HOLDOUT}."
+    )
 
 
-def chance_of_false_match(guess: Guess, proof: Proof) -> float:
-    """Return a bound on the chance that wrong draws pass the proof, over all guesses for all stretches of trees."""
-    seed_and_position = np.stack([guess.draws.seed.astype(np.int64), guess.draws.position])
-    chance = 0.0
-    for stretch, n_tried in guess.tried.items():
-        own = guess.stretch == stretch
-        # Trees may share a draw (`approx`).
-        _, draw_of = np.unique(seed_and_position[:, own], axis=1, return_inverse=True)
-        chance += min(chance_of_draws(proof.log_chance[own], draw_of.reshape(-1), n_tried), 1.0)
-    return chance
+def too_weak(chance: float, forest: Forest, share: Share, draws: Draws) -> BagError:
+    """Return the error for trees too small, or on too few draws, to distinguish a right bag from a wrong one."""
+    n_trees, settings = forest.n_trees, forest.settings
+    n_draws = len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
+    allowed = f"with a chance of up to {min(chance, 1.0):.2g} ({MAX_CHANCE:g} is allowed)"
+    if not share.fits(settings.subsample):
+        return BagError(
+            f"The rows drawn for the trees are not known. The booster states subsample={settings.subsample:g}, "
+            f"seed={settings.seed}, which its trees contradict, as after save_model and load_model. Trees so few and "
+            f"small agree with the draws of many seeds {allowed}. Either {GIVE_BACK}, or train more or deeper trees, "
+            f"or {HOLDOUT}."
+        )
+    if n_draws < n_trees:
+        return BagError(
+            f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster "
+            f"were grown on {counted(n_draws, 'draw')}. Rows were found that agree with all of them, but trees so "
+            f"small would agree with wrong ones {allowed}. Train with tree_method='hist', which draws rows for every "
+            f"tree, or deeper trees, or {HOLDOUT}."
+        )
+    return BagError(
+        f"Bags were found that agree with {'the only tree' if n_trees == 1 else f'all {n_trees} trees'}, but so few "
+        f"and small trees would agree with wrong ones {allowed}. Train more or deeper trees, or {HOLDOUT}."
+    )

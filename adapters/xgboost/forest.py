@@ -1,67 +1,52 @@
-"""The trees of an XGBoost model: leaves, sums, labels, shorter models, and rows as they take them.
+"""The trees of an XGBoost model, their learning rate, what they give to rows, and shorter models.
 
-Reading of the leaf of each tree that a row reaches, by a copy of the model with leaf numbers as leaf values.
-``predict(pred_leaf=True)`` returns the same in about four times the time, and of all trees only. The copy's leaves of
-several trees add up to one output: as float32 holds whole numbers of 24 bits, one output has room for the leaves of
-four trees of 64 leaves.
-
-Copies of XGBoost boosters of one round with fewer parallel trees. The booster's prediction is the sum of its leaves,
-each of which holds its value divided by the number of parallel trees: with fewer trees, each must add more.
+The booster's prediction is the sum of its leaves, each of which holds its value divided by the number of parallel
+trees: with fewer trees, each must add more.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from ens_plugin.adapters.members import as_pandas, check_no_text
-from ens_plugin.adapters.tree_table import LEAF, FlatTree, TreeTable
-from ens_plugin.adapters.trees import KeptLeaves, move_values
+from ens_plugin.adapters.tree_table import LEAF, splits_by_column
+from ens_plugin.adapters.trees import move_values
 from ens_plugin.adapters.xgboost.document import decode, encode
+from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.tally import count_members
-from ens_plugin.core.validation import FloatArray, IntArray, counted
-from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+from ens_plugin.errors import NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
+# Of all trees at once, because thousands of small arrays take longer than the numbers in them.
+_BY_NODE = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian", "split_type")
 IS_SET = 1
 # Attribute of a truncated booster: the parallel trees of each class that were grown.
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
+# Attributes that XGBoost's own slices remove.
+_OF_ALL_TREES = ("best_iteration", "best_score")
+# Trees of one copy of a model: the outputs of some rows stay in a processor's cache.
+TREES_TOGETHER = 256
+_SUM = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
+# Rates above this one shrink predictions by less than the noise of most data.
+FULL_RATE = 0.99
+# Of the fit of a learning rate: trees that are read, and the precision of what they store.
+MOST_TREES = 20
+LARGEST_RESIDUAL = 1e-4
+SMALLEST_SINGULAR = 1e-3
 
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """Training parameters that a booster stores; saving and loading it as a file resets them to defaults.
-
-    Attributes
-    ----------
-    seed : int
-    seed_per_iteration : bool
-    subsample : float
-    sampling_method, updater, device, process_type : str
-    bytree, bylevel, bynode : float
-        Shares of the columns drawn.
-    max_depth, max_leaves : int
-        0 for no limit.
-    by_loss : bool
-        Whether trees grew one leaf at a time, not level by level.
-    release : tuple of int
-        Version of the library that last saved the booster.
-    eta, penalty : float
-        Learning rate and L2 penalty of the leaf values.
-    alpha, max_delta_step : float
-        L1 penalty and largest step of the leaf values; 0 for none.
-    is_constrained : bool
-        Whether features have monotone constraints.
-    """
+    """Training parameters that a booster stores; saving and loading it as a file resets them to defaults."""
 
     seed: int
     seed_per_iteration: bool
@@ -70,77 +55,183 @@ class TrainingParameters:
     updater: str
     device: str
     process_type: str
+    # Shares of the columns drawn.
     bytree: float
     bylevel: float
     bynode: float
+    # 0 for no limit.
     max_depth: int
     max_leaves: int
+    # Whether trees grew one leaf at a time, not level by level.
     by_loss: bool
+    # Of the library that last saved the booster.
     release: tuple[int, ...]
     eta: float
+    # L2 and L1 penalty of the leaf values.
     penalty: float
     alpha: float
     max_delta_step: float
+    # Whether features have monotone constraints.
     is_constrained: bool
 
 
-@dataclass(frozen=True, eq=False)
 class Forest:
     """The trees of a booster in the order they were grown, with its training parameters and base margin.
 
+    The document with the trees is read when it is asked for: boosters of many rounds are only refused.
+
     Attributes
     ----------
-    document : dict
-        The booster's model document.
-    table : TreeTable
-        The trees, with what a leaf adds to the margin as its value, and as its cover the summed second derivatives of
-        the rows of the bag that reached the node at training.
-    group : ndarray of int, shape (n_trees,)
-        Class, or output, that each tree adds to.
-    round : ndarray of int, shape (n_trees,)
-        Boosting round of each tree.
-    n_groups : int
-        1 for regression and two labels, else the number of labels.
     objective : str
-    objective_parameters : dict of str to str
-    base_margin : ndarray, shape (n_groups,)
-        Margin of each group before any tree is added.
+    n_groups : int
+        1 for regression and two labels, else the number of labels, or of columns of y.
+    n_outputs : int
+        Number of columns of y; of a booster for quantiles, which has a target for each of them, 1.
+    n_rounds, n_trees : int
     settings : TrainingParameters
     """
 
-    document: dict[str, Any]
-    table: TreeTable
-    group: IntArray
-    round: IntArray
-    n_groups: int
-    objective: str
-    objective_parameters: dict[str, str]
-    base_margin: FloatArray
-    settings: TrainingParameters
+    def __init__(self, booster: Any) -> None:
+        try:
+            self.n_rounds = int(booster.num_boosted_rounds())
+        except xgboost.core.XGBoostError:  # created without rows, so without a number of columns
+            self.n_rounds = 0
+        if self.n_rounds == 0:
+            raise NotFittedError("This booster holds no trees; train it first.")
+        self._booster, configuration = booster, json.loads(booster.save_config())
+        learner = configuration["learner"]
+        kind, parameters = learner["learner_train_param"]["booster"], learner["learner_model_param"]
+        if kind != "gbtree":
+            raise UnsupportedModelError(
+                f"This booster is of kind {kind!r}; ens_plugin covers 'gbtree': linear models have no members, and "
+                "dart drops and rescales trees while it trains. Train with booster='gbtree'."
+            )
+        self.objective: str = learner["objective"]["name"]
+        n_targets = max(int(parameters.get("num_target", "1")), 1)
+        self.n_groups = max(int(parameters["num_class"]), n_targets)
+        self.n_outputs = 1 if self.objective == "reg:quantileerror" else n_targets
+        self.n_trees = int(learner["gradient_booster"]["gbtree_model_param"]["num_trees"])
+        self.settings = _settings(configuration)
+
+    def with_settings(self, **changes: Any) -> Forest:
+        """Return the same trees as if they were trained with other parameters."""
+        forest = copy(self)
+        forest.settings = replace(self.settings, **changes)
+        return forest
 
     @cached_property
-    def depths(self) -> list[IntArray]:
-        """Return the depth of each node of each tree, 0 for the root, shape (n_nodes,) each."""
-        trees, is_leaf = self.table.trees, np.concatenate(self.table.is_leaf)
-        starts = np.cumsum([0, *(own.size for own in self.table.is_leaf)])
-        left, right = (
-            np.concatenate([getattr(tree, side) + start for tree, start in zip(trees, starts, strict=False)])
-            for side in ("left", "right")
-        )
-        depths = np.zeros(is_leaf.size, dtype=np.int64)
+    def document(self) -> dict[str, Any]:
+        """Return the booster's model document, without weights of its trees."""
+        document: dict[str, Any] = decode(self._booster.save_raw("ubj"))
+        model = document["learner"]["gradient_booster"]["model"]
+        _check_equal_weights(model.pop("weight_drop", []))
+        if any(int(tree["tree_param"].get("size_leaf_vector", "1")) > 1 for tree in model["trees"]):
+            raise UnsupportedModelError(
+                "The trees of this booster have a vector in each leaf (multi_strategy='multi_output_tree'); ens_plugin "
+                "covers trees with one value per leaf. Train with multi_strategy='one_output_per_tree'."
+            )
+        return document
+
+    @cached_property
+    def _model(self) -> dict[str, Any]:
+        model: dict[str, Any] = self.document["learner"]["gradient_booster"]["model"]
+        return model
+
+    @property
+    def trees(self) -> list[dict[str, Any]]:
+        """Return the trees of the document, whose arrays have one entry for each node."""
+        trees: list[dict[str, Any]] = self._model["trees"]
+        return trees
+
+    @cached_property
+    def nodes(self) -> dict[str, NDArray[Any]]:
+        """Return arrays of the document with one entry for each node, of all trees one after the other."""
+        # In the processor's own order of bytes.
+        found = {name: np.concatenate([tree[name] for tree in self.trees]) for name in _BY_NODE}
+        return {name: own.astype(own.dtype.newbyteorder("="), copy=False) for name, own in found.items()}
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Return the first node of each tree, and their number, shape (n_trees + 1,)."""
+        return np.cumsum([0, *(tree["left_children"].size for tree in self.trees)])
+
+    @cached_property
+    def group(self) -> IntArray:
+        """Return the class, or output, that each tree adds to, shape (n_trees,)."""
+        return np.asarray(self._model["tree_info"], dtype=np.int64)
+
+    @cached_property
+    def round(self) -> IntArray:
+        """Return the boosting round of each tree, shape (n_trees,)."""
+        starts = self._model.get("iteration_indptr")
+        if starts is None:
+            per_round = int(self._model["gbtree_model_param"]["num_parallel_tree"]) * self.n_groups
+            return np.arange(self.n_trees) // max(per_round, 1)
+        return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+    @property
+    def objective_parameters(self) -> dict[str, str]:
+        """Return the parameters of the objective."""
+        parts = self.document["learner"]["objective"].values()
+        return {name: value for part in parts if isinstance(part, dict) for name, value in part.items()}
+
+    @cached_property
+    def base_margin(self) -> FloatArray:
+        """Return the margin of each group before any tree is added; before release 3.1, it is one for all groups."""
+        text = self.document["learner"]["learner_model_param"]["base_score"]
+        scores = np.array(json.loads(text if text.startswith("[") else f"[{text}]"), dtype=np.float64)
+        if self.objective in ("binary:logistic", "reg:logistic"):
+            scores = np.log(scores) - np.log1p(-scores)
+        elif self.objective in ("count:poisson", "reg:gamma", "reg:tweedie"):
+            scores = np.log(scores)
+        return np.broadcast_to(scores, (self.n_groups,)).astype(np.float64)
+
+    @cached_property
+    def is_leaf(self) -> BoolArray:
+        """Return which nodes are leaves."""
+        return np.asarray(self.nodes["left_children"] < 0)
+
+    def of_tree(self, values: NDArray[Any], tree: int) -> NDArray[Any]:
+        """Return the entries of one tree in an array of all nodes."""
+        return values[self.starts[tree] : self.starts[tree + 1]]
+
+    def leaf_values(self, tree: int) -> FloatArray:
+        """Return what each leaf of a tree adds to the margin."""
+        return self._of_leaves("split_conditions", tree)
+
+    def leaf_covers(self, tree: int) -> FloatArray:
+        """Return the summed second derivatives of the rows of the bag that reached each leaf at training."""
+        return self._of_leaves("sum_hessian", tree)
+
+    def _of_leaves(self, name: str, tree: int) -> FloatArray:
+        values: FloatArray = self.of_tree(self.nodes[name], tree)[self.of_tree(self.is_leaf, tree)].astype(np.float64)
+        return values
+
+    @property
+    def root_covers(self) -> FloatArray:
+        """Return the summed second derivatives of the rows of each tree's bag."""
+        return np.asarray(self.nodes["sum_hessian"][self.starts[:-1]], dtype=np.float64)
+
+    def splits(self) -> Iterator[tuple[int, FloatArray]]:
+        """Yield each column that trees split by value, in ascending order, with all its thresholds."""
+        is_number = ~self.is_leaf & (self.nodes["split_type"] != IS_SET)
+        column, threshold = (self.nodes[name][is_number] for name in ("split_indices", "split_conditions"))
+        return splits_by_column(column, threshold.astype(np.float64))
+
+    @cached_property
+    def depths(self) -> IntArray:
+        """Return the depth of each node, 0 for roots."""
+        start_of = np.repeat(self.starts[:-1], np.diff(self.starts))
+        left, right = (self.nodes[name] + start_of for name in ("left_children", "right_children"))
+        depths = np.zeros(self.is_leaf.size, dtype=np.int64)
         # The nodes of one depth in all trees at once.
-        level, depth = starts[:-1][~is_leaf[starts[:-1]]], 0
+        level, depth = self.starts[:-1][~self.is_leaf[self.starts[:-1]]], 0
         while level.size:
             depth += 1
             children = np.concatenate([left[level], right[level]])
             depths[children] = depth
-            level = children[~is_leaf[children]]
-        return np.split(depths, starts[1:-1])
-
-    @property
-    def n_rounds(self) -> int:
-        """Return the number of boosting rounds."""
-        return int(self.round[-1]) + 1
+            level = children[~self.is_leaf[children]]
+        return depths
 
     @property
     def n_parallel(self) -> int:
@@ -148,118 +239,10 @@ class Forest:
         return int(np.count_nonzero(self.round == self.round[-1])) // self.n_groups
 
     @property
-    def n_trees(self) -> int:
-        """Return the number of trees."""
-        return len(self.table.trees)
-
-    @cached_property
-    def member_values(self) -> list[NDArray[np.float64]]:
-        """Return the margin of each leaf, as if its tree were the whole booster, without the base margin."""
-        return [values * self.n_parallel for values in self.table.leaf_values]
-
-    @cached_property
-    def member_margins(self) -> list[NDArray[np.float64]]:
-        """Return the margin of each leaf, as if its tree were the whole booster, with the base margin."""
-        pairs = zip(self.member_values, self.group, strict=True)
-        return [values + self.base_margin[group] for values, group in pairs]
-
-    @property
     def n_left_out(self) -> int:
         """Return the number of trees of each group that the first round grew and truncation removed."""
         grown = self.document["learner"]["attributes"].get(GROWN_PARALLEL)
         return 0 if grown is None else int(grown) - int(np.count_nonzero(self.round == 0)) // self.n_groups
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Objective and numbers of groups, rounds and trees of a booster.
-
-    Attributes
-    ----------
-    objective : str
-    n_groups : int
-        1 for regression and two labels, else the number of labels, or of columns of y.
-    n_rounds, n_trees : int
-    n_outputs : int
-        Number of columns of y.
-    """
-
-    objective: str
-    n_groups: int
-    n_rounds: int
-    n_trees: int
-    n_outputs: int
-
-
-def read_shape(booster: Any) -> Shape:
-    """Return how many trees and rounds a booster has, read in the time that one tree takes."""
-    _check_trained(booster)
-    learner = _configuration(booster)["learner"]
-    return Shape(
-        objective=learner["objective"]["name"],
-        n_groups=_n_groups(learner["learner_model_param"]),
-        n_rounds=int(booster.num_boosted_rounds()),
-        n_trees=int(learner["gradient_booster"]["gbtree_model_param"]["num_trees"]),
-        n_outputs=_n_outputs(learner),
-    )
-
-
-def read_forest(booster: Any) -> Forest:
-    """Return the trees and training parameters of a booster."""
-    _check_trained(booster)
-    configuration = _configuration(booster)
-    document = decode(booster.save_raw("ubj"))
-    learner = document["learner"]
-    model = learner["gradient_booster"]["model"]
-    _check_equal_weights(model.pop("weight_drop", []))
-    for tree in model["trees"]:
-        _check_leaves(tree)
-    group = np.asarray(model["tree_info"], dtype=np.int64)
-    parameters = learner["learner_model_param"]
-    n_groups = _n_groups(parameters)
-    objective = learner["objective"]
-    return Forest(
-        document=document,
-        table=_table(model["trees"]),
-        group=group,
-        round=_rounds(model, n_groups),
-        n_groups=n_groups,
-        objective=objective["name"],
-        objective_parameters={k: v for part in objective.values() if isinstance(part, dict) for k, v in part.items()},
-        base_margin=_base_margin(parameters["base_score"], objective["name"], n_groups),
-        settings=_settings(configuration),
-    )
-
-
-def _configuration(booster: Any) -> dict[str, Any]:
-    configuration: dict[str, Any] = json.loads(booster.save_config())
-    kind = configuration["learner"]["learner_train_param"]["booster"]
-    if kind != "gbtree":
-        raise UnsupportedModelError(
-            f"This booster is of kind {kind!r}; ens_plugin covers 'gbtree': linear models have no members, and dart "
-            "drops and rescales trees while it trains. Train with booster='gbtree'."
-        )
-    return configuration
-
-
-def _n_outputs(learner: dict[str, Any]) -> int:
-    """Return the number of columns of y; of a booster for quantiles, which has a target for each of them, 1."""
-    if learner["objective"]["name"] == "reg:quantileerror":
-        return 1
-    return max(int(learner["learner_model_param"].get("num_target", "1")), 1)
-
-
-def _n_groups(parameters: dict[str, str]) -> int:
-    return max(int(parameters["num_class"]), int(parameters.get("num_target", "1")), 1)
-
-
-def _check_trained(booster: Any) -> None:
-    try:
-        n_rounds = booster.num_boosted_rounds()
-    except xgboost.core.XGBoostError as error:  # created without rows, so without a number of columns
-        raise NotFittedError("This booster holds no trees; train it first.") from error
-    if n_rounds == 0:
-        raise NotFittedError("This booster holds no trees; train it first.")
 
 
 def _check_equal_weights(weights: list[float]) -> None:
@@ -269,53 +252,6 @@ def _check_equal_weights(weights: list[float]) -> None:
             f"The trees of this booster count with weights from {min(weights):.3g} to {max(weights):.3g}: dart drops "
             "and rescales trees while it trains. Train without rate_drop and one_drop."
         )
-
-
-def _check_leaves(tree: dict[str, Any]) -> None:
-    if int(tree["tree_param"].get("size_leaf_vector", "1")) > 1:
-        raise UnsupportedModelError(
-            "The trees of this booster have a vector in each leaf (multi_strategy='multi_output_tree'); ens_plugin "
-            "covers trees with one value per leaf. Train with multi_strategy='one_output_per_tree'."
-        )
-
-
-def _table(trees: list[dict[str, Any]]) -> TreeTable:
-    # Of all trees at once, because thousands of small arrays take longer than the numbers in them.
-    names = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian", "split_type")
-    left, right, column, condition, cover, kind = (_joined(trees, name) for name in names)
-    # A leaf's value stands where other nodes have a condition, below which values go left.
-    value = condition.astype(np.float64)
-    threshold = np.where((kind == IS_SET) & (left >= 0), np.nan, value)
-    sizes = [tree["left_children"].size for tree in trees]
-    parts = [slice(stop - size, stop) for size, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
-    values, covers = ([own[part] for part in parts] for own in (value, cover.astype(np.float64)))
-    flat_trees = [FlatTree(left[own], right[own], column[own], threshold[own]) for own in parts]
-    return TreeTable(flat_trees, values, covers)
-
-
-def _joined(trees: list[dict[str, Any]], name: str) -> NDArray[Any]:
-    """Return an array of all trees one after the other, in the processor's own order of bytes."""
-    found = np.concatenate([tree[name] for tree in trees])
-    return found.astype(found.dtype.newbyteorder("="), copy=False)
-
-
-def _rounds(model: dict[str, Any], n_groups: int) -> IntArray:
-    n_trees = len(model["trees"])
-    starts = model.get("iteration_indptr")
-    if starts is None:
-        per_round = int(model["gbtree_model_param"]["num_parallel_tree"]) * n_groups
-        return np.arange(n_trees) // max(per_round, 1)
-    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-
-
-def _base_margin(text: str, objective: str, n_groups: int) -> FloatArray:
-    """Return the base score of each group as a margin; before release 3.1, it is one number for all groups."""
-    scores = np.array(json.loads(text if text.startswith("[") else f"[{text}]"), dtype=np.float64)
-    if objective in ("binary:logistic", "reg:logistic"):
-        scores = np.log(scores) - np.log1p(-scores)
-    elif objective in ("count:poisson", "reg:gamma", "reg:tweedie"):
-        scores = np.log(scores)
-    return np.broadcast_to(scores, (n_groups,)).astype(np.float64)
 
 
 def _settings(configuration: dict[str, Any]) -> TrainingParameters:
@@ -347,13 +283,6 @@ def _settings(configuration: dict[str, Any]) -> TrainingParameters:
     )
 
 
-# Rates above this one shrink predictions by less than the noise of most data.
-FULL_RATE = 0.99
-MOST_TREES = 20
-LARGEST_RESIDUAL = 1e-4
-SMALLEST_SINGULAR = 1e-3
-
-
 def learning_rate(forest: Forest) -> float | None:
     """Return the learning rate that the trees of one round were trained with; None where it is not known.
 
@@ -363,7 +292,7 @@ def learning_rate(forest: Forest) -> float | None:
     rate * lambda and lambda.  Of leaves that do not follow these sums, the booster's own statement counts, unless
     loading from a file has reset it.
     """
-    trees = forest.document["learner"]["gradient_booster"]["model"]["trees"]
+    trees = forest.trees
     read = np.unique(np.linspace(0, len(trees) - 1, MOST_TREES).astype(np.intp))
     fitted = _fitted_rate(np.concatenate([_equations(trees[number]) for number in read]))
     if fitted is not None:
@@ -407,131 +336,75 @@ def shrunken(rate: float) -> Finding:
     )
 
 
-EXACT_BITS = np.finfo(np.float32).nmant + 1
-OUTPUT_BYTES = 2_000_000
-# The library's own copy of a block takes eight bytes for each value in it.
-MOST_ROWS = 16_384
-# Rows whose codes stay in a processor's cache while they become leaves.
-UNPACKED_ROWS = 200
-_OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
+class TreeReader:
+    """Reader of what trees of a forest give to rows: each tree is an output of its own in a copy of the booster.
 
-
-class LeafReader:
-    """Reader of the leaves that rows reach in some trees of a forest, or in all, in the order given.
-
-    Leaves are numbered from 0 in the order of the nodes.
-
-    Attributes
-    ----------
-    dtype : dtype
-        The smallest unsigned integer type that holds a leaf's number.
+    ``predict(pred_leaf=True)`` of the booster itself takes several times as long, and reads all trees.
     """
 
-    def __init__(self, forest: Forest, chosen: Sequence[int] | None = None) -> None:
-        trees = range(forest.n_trees) if chosen is None else chosen
+    def __init__(self, forest: Forest, trees: Sequence[int]) -> None:
         self._forest, self._trees = forest, trees
-        self._n_trees = len(trees)
-        n_leaves = int(forest.table.n_leaves[trees].max())
-        self._bits = max((n_leaves - 1).bit_length(), 1)
-        self._shared = max(EXACT_BITS // self._bits, 1)
-        self.dtype = np.min_scalar_type(n_leaves - 1)
-        self._n_outputs = -(-self._n_trees // self._shared)
-
-    def read(self, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-        """Return the leaf of every tree that each row reaches, unsigned int, shape (n_trees, n_rows)."""
-        found = None
-        if rows.kept is not None and wanted is not None and self._trees == range(self._forest.n_trees):
-            found = rows.kept.read(wanted)
-        return self._read_copy(rows) if found is None else found
 
     @cached_property
-    def _booster(self) -> Any:
-        return self._copy(self._forest, self._trees)
+    def _boosters(self) -> list[Any]:
+        parts = range(0, len(self._trees), TREES_TOGETHER)
+        return [_of_single_trees(self._forest, self._trees[start : start + TREES_TOGETHER]) for start in parts]
 
-    def _read_copy(self, rows: Rows) -> NDArray[Any]:
-        """Return the leaves that the copy of the model finds."""
-        leaves = np.empty((self._n_trees, rows.shape[0]), dtype=self.dtype)
-        step = min(max(OUTPUT_BYTES // (4 * self._n_outputs), 64), MOST_ROWS)
-        for start in range(0, rows.shape[0], step):
-            block = slice(start, min(start + step, rows.shape[0]))
-            outputs = self._booster.predict(rows[block].matrix()).reshape(block.stop - start, -1)
-            self._unpack(outputs, leaves[:, block])
-        return leaves
+    def values(self, rows: Rows) -> NDArray[np.float32]:
+        """Return what each tree adds to the margin, shape (n_trees, n_rows)."""
+        return self._read(rows, np.empty((len(self._trees), rows.shape[0]), dtype=np.float32))
 
-    def _unpack(self, outputs: NDArray[np.float32], leaves: NDArray[Any]) -> None:
-        """Write the leaves of some rows, shape (n_trees, n_rows), whose codes the copy returned by row."""
-        for start in range(0, len(outputs), UNPACKED_ROWS):
-            rows = slice(start, start + UNPACKED_ROWS)
-            codes = np.ascontiguousarray(outputs[rows].astype(np.uint32).T)
-            for place in range(self._shared):
-                own = leaves[place :: self._shared, rows]
-                np.bitwise_and(codes[: len(own)], np.uint32(2**self._bits - 1), out=own, casting="unsafe")
-                codes >>= np.uint32(self._bits)
+    def leaves(self, rows: Rows) -> NDArray[np.int32]:
+        """Return the leaf that each row reaches, numbered in the order of the nodes, shape (n_trees, n_rows)."""
+        nodes = self._read(rows, np.empty((len(self._trees), rows.shape[0]), dtype=np.int32), pred_leaf=True)
+        for own, tree in zip(nodes, self._trees, strict=True):
+            own[:] = (np.cumsum(self._forest.of_tree(self._forest.is_leaf, tree)) - 1)[own]
+        return nodes
 
-    def _copy(self, forest: Forest, chosen: Sequence[int]) -> Any:
-        """Return a booster of the chosen trees with leaf numbers as values, several trees to one output."""
-        learner = forest.document["learner"]
-        model = learner["gradient_booster"]["model"]
-        trees = []
-        for position, member in enumerate(chosen):
-            tree = model["trees"][member]
-            is_leaf = forest.table.is_leaf[member]
-            numbers = (np.cumsum(is_leaf) - 1) * 2.0 ** (self._bits * (position % self._shared))
-            conditions = np.where(is_leaf, numbers, tree["split_conditions"]).astype(np.float32)
-            trees.append({**tree, "id": position, "split_conditions": conditions})
-        changed_model = {
-            **model,
-            "gbtree_model_param": {
-                **model["gbtree_model_param"],
-                "num_trees": str(self._n_trees),
-                "num_parallel_tree": "1",
-            },
-            "iteration_indptr": [0, self._n_trees],
-            "tree_info": [position // self._shared for position in range(self._n_trees)],
-            "trees": trees,
-        }
-        parameters = {
-            **learner["learner_model_param"],
-            "base_score": "0E0",
-            "boost_from_average": "0",
-            "num_class": "0",
-            "num_target": str(self._n_outputs),
-        }
-        changed = {
-            **learner,
-            "attributes": {},
-            "gradient_booster": {**learner["gradient_booster"], "model": changed_model},
-            "learner_model_param": parameters,
-            "objective": _OBJECTIVE,
-        }
-        # One thread: several blocks of rows are already read in parallel.
-        booster = xgboost.Booster({"nthread": 1})
-        booster.load_model(encode({**forest.document, "learner": changed}))
-        return booster
+    def _read(self, rows: Rows, found: NDArray[Any], **options: Any) -> NDArray[Any]:
+        matrix = rows.matrix()
+        for place, booster in enumerate(self._boosters):
+            own = found[place * TREES_TOGETHER : (place + 1) * TREES_TOGETHER]
+            own[:] = booster.predict(matrix, **options).reshape(rows.shape[0], -1).T
+        return found
 
 
-def read_leaves(forest: Forest, rows: Rows, chosen: Sequence[int]) -> NDArray[Any]:
-    """Return the leaves that rows reach in some trees, kept or newly read, shape (len(chosen), n_rows)."""
-    if rows.leaves is not None:
-        return np.asarray(rows.leaves[chosen])
-    return LeafReader(forest, chosen).read(rows)
+def _of_single_trees(forest: Forest, trees: Sequence[int]) -> Any:
+    """Return a copy of the booster with some trees, of which each is an output."""
+    parameters = {"base_score": "0E0", "boost_from_average": "0", "num_class": "0", "num_target": str(len(trees))}
+    document = _document_of(forest, trees, 1, list(range(len(trees))))
+    learner = document["learner"]
+    learner |= {"attributes": {}, "objective": _SUM}
+    learner["learner_model_param"] = {**learner["learner_model_param"], **parameters}
+    # One thread: several blocks of rows are already read in parallel.
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(encode(document))
+    return booster
 
 
-def form_members(
-    margins: NDArray[np.float64],
-    is_oob: NDArray[np.bool_],
-    leaves: NDArray[np.uint8] | None,
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _document_of(forest: Forest, trees: Sequence[int], n_parallel: int, group: Sequence[int]) -> dict[str, Any]:
+    """Return the booster's document with some of its trees, in one round."""
+    learner = forest.document["learner"]
+    model = learner["gradient_booster"]["model"]
+    numbers = {"num_trees": str(len(trees)), "num_parallel_tree": str(n_parallel)}
+    kept = {
+        **model,
+        "gbtree_model_param": {**model["gbtree_model_param"], **numbers},
+        "iteration_indptr": [0, len(trees)],
+        "tree_info": group,
+        "trees": [{**model["trees"][tree], "id": position} for position, tree in enumerate(trees)],
+    }
+    changed = {**learner, "gradient_booster": {**learner["gradient_booster"], "model": kept}}
+    return {**forest.document, "learner": changed}
+
+
+def form_members(values: NDArray[Any], is_oob: BoolArray) -> tuple[FloatArray, BoolArray]:
     """Return the outputs of members, shape (n_trees, n_rows, n_labels), and which count, as of an adapter's `block`."""
     fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
     counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
     outputs = np.empty((is_oob.shape[1], is_oob.shape[0], is_oob.shape[2]))
-    move_values(margins, is_oob, outputs.transpose(1, 0, 2), counted, leaves)
+    move_values(values, is_oob, outputs.transpose(1, 0, 2), counted)
     return outputs.transpose(0, 2, 1), counted
-
-
-# Attributes that XGBoost's own slices remove.
-_OF_ALL_TREES = ("best_iteration", "best_score")
 
 
 def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
@@ -541,7 +414,7 @@ def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
     booster = part if is_booster else part.get_booster()
     # A model document has no training parameters, and loading it resets some of them.
     configuration = booster.save_config()
-    booster.load_model(encode(_document(forest, size)))
+    booster.load_model(encode(_shorter(forest, size)))
     booster.load_config(configuration)
     if not is_booster:
         setattr(part, _size_parameter(part), size)
@@ -555,28 +428,16 @@ def _size_parameter(model: Any) -> str:
     return "n_estimators" if isinstance(model, forests) else "num_parallel_tree"
 
 
-def _document(forest: Forest, size: int) -> dict[str, Any]:
+def _shorter(forest: Forest, size: int) -> dict[str, Any]:
     """Return the booster's document with the first `size` trees of each class, scaled and renumbered."""
     learner, grown = forest.document["learner"], forest.n_parallel
-    model = learner["gradient_booster"]["model"]
     kept = [first + member for first in range(0, forest.n_trees, grown) for member in range(size)]
-    numbers = {"num_trees": str(len(kept)), "num_parallel_tree": str(size)}
-    changed_model = {
-        **model,
-        "gbtree_model_param": {**model["gbtree_model_param"], **numbers},
-        "iteration_indptr": [0, len(kept)],
-        "tree_info": [model["tree_info"][tree] for tree in kept],
-        "trees": [
-            {**model["trees"][tree], **_scaled(model["trees"][tree], grown / size), "id": position}
-            for position, tree in enumerate(kept)
-        ],
-    }
-    changed = {
-        **learner,
-        "attributes": _attributes(forest) if size < grown else learner["attributes"],
-        "gradient_booster": {**learner["gradient_booster"], "model": changed_model},
-    }
-    return {**forest.document, "learner": changed}
+    group = learner["gradient_booster"]["model"]["tree_info"]
+    document = _document_of(forest, kept, size, [group[tree] for tree in kept])
+    for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
+        tree |= _scaled(tree, grown / size)
+    document["learner"]["attributes"] = _attributes(forest) if size < grown else learner["attributes"]
+    return document
 
 
 def _scaled(tree: dict[str, Any], factor: float) -> dict[str, NDArray[np.float32]]:
@@ -596,128 +457,3 @@ def _attributes(forest: Forest) -> dict[str, str]:
     kept = {name: value for name, value in known.items() if name not in _OF_ALL_TREES}
     # Of one class, the kept trees were drawn first; of more, the removed ones were drawn in between.
     return kept if forest.n_groups == 1 else {GROWN_PARALLEL: str(forest.n_parallel), **kept}
-
-
-class Rows:
-    """A table that can be sliced by rows, and from which :meth:`matrix` makes a DMatrix for a booster.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    weight, base_margin, label : ndarray or None
-        From a DMatrix; None where it has none.
-    leaves : ndarray of unsigned int, shape (n_trees, n_rows), or None
-        Leaves that the rows reach, where they are kept.
-    kept : KeptLeaves or None
-        Leaves of trees out of whose bags the rows are, where some are kept.
-    """
-
-    def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
-        self.missing = missing
-        self.names, self.types = booster.feature_names, booster.feature_types
-        self.weight: FloatArray | None = None
-        self.base_margin: FloatArray | None = None
-        self.label: FloatArray | None = None
-        self.leaves: NDArray[Any] | None = None
-        self.kept: KeptLeaves | None = None
-        if isinstance(X, xgboost.DMatrix):
-            self._take_along(X)
-            _check_names(X.feature_names, self.names)
-        self.table = _sliceable(X)
-        self.shape: tuple[int, int] = (int(self.table.shape[0]), int(self.table.shape[1]))
-        _check_columns(self, booster)
-
-    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Rows:
-        part = object.__new__(Rows)
-        part.missing, part.names, part.types = self.missing, self.names, self.types
-        part.table = self.table.iloc[rows] if hasattr(self.table, "iloc") else self.table[rows]
-        part.shape = (int(part.table.shape[0]), self.shape[1])
-        part.weight, part.base_margin, part.label = (
-            None if values is None else values[rows] for values in (self.weight, self.base_margin, self.label)
-        )
-        part.leaves = None if self.leaves is None else self.leaves[:, rows]
-        part.kept = self.kept.of_rows(rows) if self.kept is not None and isinstance(rows, slice) else None
-        return part
-
-    def with_weight(self, weight: FloatArray) -> Rows:
-        """Return the same rows with training weights, as a DMatrix rounds them."""
-        part = self[:]
-        part.weight = weight.astype(np.float32).astype(np.float64)
-        return part
-
-    def matrix(self) -> Any:
-        """Return the rows as a DMatrix, without weights or margins."""
-        try:
-            if hasattr(self.table, "iloc"):
-                # A frame marks which of its columns are categories; the library recodes them for the model.
-                return xgboost.DMatrix(self.table, missing=self.missing, nthread=1, enable_categorical=True)
-            return xgboost.DMatrix(
-                self.table,
-                missing=self.missing,
-                nthread=1,
-                feature_names=self.names,
-                feature_types=self.types,
-                enable_categorical=self.types is not None,
-            )
-        except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
-            raise InputError(
-                f"X cannot be used ({_first_line(error)}); pass the rows as the model's predict takes them."
-            ) from error
-
-    def _take_along(self, matrix: Any) -> None:
-        weight, margin, label = matrix.get_weight(), matrix.get_base_margin(), matrix.get_label()
-        n_rows = matrix.num_row()
-        if weight.size:
-            self.weight = weight.astype(np.float64)
-        if margin.size:
-            self.base_margin = margin.reshape(n_rows, -1).astype(np.float64)
-        if label.size == n_rows:
-            self.label = label.astype(np.float64)
-
-
-def _sliceable(X: Any) -> Any:
-    X = as_pandas(X)
-    if hasattr(X, "iloc"):
-        return X.to_frame() if getattr(X, "ndim", 2) == 1 else X
-    if issparse(X):
-        sparse: Any = X
-        return sparse.tocsr()
-    if isinstance(X, xgboost.DMatrix):
-        return X.get_data()
-    array = np.asarray(X)
-    if array.ndim != 2 or array.dtype.kind not in "biuf":
-        raise InputError(
-            f"X cannot be used: it must be a table of numbers with one row per case, got shape {array.shape} of "
-            f"{array.dtype}."
-        )
-    return array
-
-
-def _check_columns(rows: Rows, booster: Any) -> None:
-    expected = booster.num_features()
-    if rows.shape[1] != expected:
-        raise DataMismatchError(
-            f"X has {counted(rows.shape[1], 'column')}, but the booster was trained on {expected}; pass the columns it "
-            "was trained on, in the same order."
-        )
-    if hasattr(rows.table, "iloc"):
-        _check_names([_trained_name(name) for name in rows.table.columns], rows.names)
-        check_no_text(rows.table)
-
-
-def _trained_name(column: Any) -> str:
-    """Return the name of a column as XGBoost keeps it: it joins the levels of a MultiIndex by spaces."""
-    return " ".join(map(str, column)) if isinstance(column, tuple) else str(column)
-
-
-def _check_names(found: Any, expected: Any) -> None:
-    if found is None or expected is None or list(found) == list(expected):
-        return
-    raise DataMismatchError(
-        f"The columns of X are not the ones the booster was trained on: {list(found)[:5]} instead of "
-        f"{list(expected)[:5]}; pass X[booster.feature_names]."
-    )
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,4 +1,8 @@
-"""The target of XGBoost's trees, proved by the leaves' sums and by hessians."""
+"""The loss of XGBoost's trees: the second derivatives that leaves sum up, and the target that gives their values.
+
+A leaf's value is the sum of its rows' first derivatives, divided by that of the second ones plus the penalty, times the
+learning rate.  For absolute and quantile errors, it is the quantile of its rows' y.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,30 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.contract import ProofStatistics
-from ens_plugin.adapters.xgboost.forest import Forest, Rows, read_leaves
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray
+from ens_plugin.adapters.xgboost.forest import Forest
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.core.validation import SINGLE_ROUNDING, BoolArray, FloatArray
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 WEIGHTS_ALONE = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror")
 LOGISTIC = ("binary:logistic", "binary:logitraw", "reg:logistic")
 SOFTMAX = ("multi:softprob", "multi:softmax")
 SUPPORTED = (*WEIGHTS_ALONE, *LOGISTIC, *SOFTMAX, "count:poisson")
+# What XGBoost takes for a second derivative that is smaller.
 LEAST = 1e-16
+# Relative error of sums after margins were added up in another order, measured over many settings.
 LATER_ROUNDS = 2e-5
 # From this release on, the second derivatives of these two losses are not the weights.
 RANKS = ("reg:absoluteerror", "reg:quantileerror")
 RANKS_CHANGED = (3, 3)
+# Errors of single precision: of a leaf's value, and of a row's derivative.
+CLOSE, ROUNDED = 1e-4, 5e-7
+# Largest difference from 1 of a fitted learning rate that is taken as 1.
+SAME_RATE = 1e-3
+# Learning rate that a booster states after save_model and load_model, whatever it was.
+FORGOTTEN_RATE = 0.3
+# Fewest leaves to which a learning rate and two penalties are fitted.
+FEWEST_LEAVES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,25 +78,25 @@ class Hessians:
         """Return whether the derivatives depend on the margins, and so on earlier rounds."""
         return self.forest.objective not in WEIGHTS_ALONE
 
-    def at(self, rows: slice, margin: FloatArray) -> FloatArray:
-        """Return the second derivatives of the loss for a block of rows at some margins, (n_rows, n_groups)."""
-        weight = self.weight[rows, None]
+    def of_group(self, margin: FloatArray, group: int) -> FloatArray:
+        """Return the second derivatives of a group at margins of shape (n_rows, n_groups) or (1, n_groups)."""
         objective = self.forest.objective
         if objective in LOGISTIC:
-            p = expit(margin.astype(np.float32))
-            return np.maximum(p * (1 - p), np.float32(LEAST)) * weight
+            p = expit(margin[:, 0].astype(np.float32))
+            return np.asarray(np.maximum(p * (1 - p), np.float32(LEAST)) * self.weight, dtype=np.float64)
         if objective in SOFTMAX:
-            p = softmax(margin.astype(np.float32), axis=1)
-            return np.maximum(2 * p * (1 - p) * weight, LEAST)
+            own = softmax(margin.astype(np.float32), axis=1)[:, group]
+            return np.asarray(np.maximum(2 * own * (1 - own) * self.weight, LEAST), dtype=np.float64)
         if objective == "count:poisson":
             step = float(self.forest.objective_parameters.get("max_delta_step", "0.7"))
-            return np.asarray(np.exp(margin + step) * weight)
-        return np.broadcast_to(weight, (weight.shape[0], self.forest.n_groups))
+            return np.asarray(np.exp(margin[:, group] + step) * self.weight)
+        return self.weight
 
-    def first(self, rows: slice) -> FloatArray:
-        """Return the margins of a block of rows before the first round, shape (n_rows, n_groups)."""
-        start = self.start if self.start.shape[0] == 1 else self.start[rows]
-        return np.broadcast_to(start, (self.weight[rows].size, self.forest.n_groups))
+    def totals(self) -> tuple[FloatArray, float]:
+        """Return the sum over all rows of each group before the first round, and how many equal rows are as many."""
+        by_group = np.stack([self.of_group(self.start, group) for group in range(self.forest.n_groups)])
+        total, squares = by_group.sum(axis=1), (by_group**2).sum(axis=1)
+        return total, 1.0 / float((squares / total**2).mean())
 
     def tolerance(self) -> FloatArray:
         """Return the relative error to allow in each tree's sums of second derivatives, shape (n_trees,).
@@ -106,15 +120,10 @@ class Hessians:
         return np.where(forest.round == 0, first[forest.group], later)
 
 
-def hessian_of_a_row(forest: Forest) -> FloatArray | None:
-    """Return the second derivative of a row of weight 1 before the first round, by group; None if unavailable."""
-    try:
-        _check_objective(forest)
-    except BagError:
-        return None
-    one = Hessians(forest, np.ones(1), forest.base_margin[None, :])
-    by_row: FloatArray = np.asarray(one.at(slice(0, 1), one.first(slice(0, 1))), dtype=np.float64)
-    return by_row.reshape(-1)
+def unit_hessians(forest: Forest) -> Hessians:
+    """Return the second derivatives of one row of weight 1 before the first round."""
+    _check_objective(forest)
+    return Hessians(forest, np.ones(1), forest.base_margin[None, :])
 
 
 def _check_objective(forest: Forest) -> None:
@@ -130,66 +139,34 @@ def _check_objective(forest: Forest) -> None:
     )
 
 
-CLOSE = 1e-4
-ROUNDING = 5e-7
-# Largest difference from 1 of a fitted learning rate that is taken as 1.
-SAME_RATE = 1e-3
-# Learning rate that a booster states after save_model and load_model, whatever it was.
-FORGOTTEN_RATE = 0.3
-FEWEST_LEAVES = 5
-
-
-def check_target(forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray) -> bool:
-    """Raise DataMismatchError unless y gives the leaf values of the first, middle and last tree of one round.
-
-    A leaf's value is the sum of its rows' first derivatives, divided by that of the second ones plus the penalty, times
-    the learning rate.  For absolute and quantile errors, it is the quantile of its rows' y.
-    """
-    return judge_target(forest, target_sums(forest, rows, hessians, bags, y))
-
-
-def target_sums(
-    forest: Forest, rows: Rows, hessians: Hessians, bags: Bags, y: FloatArray
-) -> dict[int, ProofStatistics]:
-    """Return sums of the target over the rows of the bag, by leaf of each of the :func:`checkable_trees`."""
-    chosen = checkable_trees(forest)
-    if not chosen:
-        return {}
-    leaves = zip(chosen, read_leaves(forest, rows, chosen), strict=True)
-    if forest.objective in RANKS:
-        rest = y - hessians.first(slice(0, rows.shape[0]))[:, 0]
-        rate = forest.settings.eta / forest.n_parallel
-        return {
-            member: _rank_sums(
-                forest.table.leaf_values[member], reached[in_bag], hessians.weight[in_bag], rest[in_bag], rate
-            )
-            for member, reached in leaves
-            for in_bag in (bags.member(member),)
-        }
-    gradient, largest = _gradient(forest, hessians, y, rows.shape[0]), _largest(forest, hessians, y, rows.shape[0])
-    sums = {}
-    for member, reached in leaves:
-        n_leaves, in_bag = int(forest.table.n_leaves[member]), bags.member(member)
-        # By a column first: an index of both axes takes several times as long.
-        own, leaf = gradient[:, forest.group[member]][in_bag], reached[in_bag]
-        sums[member] = ProofStatistics(
-            {
-                "total": np.bincount(leaf, weights=own, minlength=n_leaves).astype(np.float64),
-                "size": np.bincount(leaf, np.abs(own) + largest[in_bag], n_leaves).astype(np.float64),
-            }
-        )
-    return sums
-
-
-def checkable_trees(forest: Forest) -> list[int]:
-    """Return the positions of the first, middle and last tree of one round; none if their leaves cannot be checked."""
+def is_checkable(forest: Forest) -> bool:
+    """Return whether the target gives the values of leaves, as far as is known: in one round, without constraints."""
     known = forest.objective in (*LOGISTIC, *SOFTMAX, *RANKS, "reg:squarederror")
     # The exact method leaves out the step that puts quantiles into the leaves.
     is_other = forest.objective in RANKS and "grow_colmaker" in forest.settings.updater
-    if not known or is_other or forest.n_rounds > 1 or forest.settings.is_constrained:
-        return []
-    n_trees = forest.n_trees
-    return sorted({0, n_trees // 2, n_trees - 1})
+    return known and not is_other and forest.n_rounds == 1 and not forest.settings.is_constrained
+
+
+def target_sums(
+    forest: Forest, hessians: Hessians, tree: int, leaf: NDArray[np.integer], in_bag: BoolArray, y: FloatArray
+) -> ProofStatistics:
+    """Return sums of the target's derivatives over the rows of a tree's bag, by leaf; for quantiles, of their ranks."""
+    values, group = forest.leaf_values(tree), forest.group[tree]
+    start, weight = hessians.start, hessians.weight[in_bag]
+    margin = start[in_bag] if start.shape[0] > 1 else np.broadcast_to(start, (weight.size, start.shape[1]))
+    leaf, y = leaf[in_bag], y[in_bag]
+    if forest.objective in RANKS:
+        return _rank_sums(values, leaf, weight, y - margin[:, 0], forest.settings.eta / forest.n_parallel)
+    if forest.objective in LOGISTIC:
+        gradient = expit(margin[:, 0]) - y
+    elif forest.objective in SOFTMAX:
+        gradient = softmax(margin, axis=1)[:, group] - (y == group)
+    else:
+        gradient = margin[:, 0] - y
+    # The largest rounding error in each row's derivative, in units of the tolerance.
+    rounded = ROUNDED / CLOSE * (np.abs(margin).max(axis=1) + np.abs(y))
+    sums = {"total": gradient * weight, "size": (np.abs(gradient) + rounded) * weight}
+    return ProofStatistics({name: np.bincount(leaf, own, values.size) for name, own in sums.items()})
 
 
 def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
@@ -219,25 +196,23 @@ def _may_be_forgotten(forest: Forest) -> bool:
 
 def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDArray[np.bool_]:
     """Return which leaves have other values than the target and the booster's stated parameters give."""
-    settings, table = forest.settings, forest.table
-    rate = settings.eta / forest.n_parallel
     if forest.objective in RANKS:
         return _has_other_rank(forest, sums)
+    settings, rate = forest.settings, forest.settings.eta / forest.n_parallel
     total, size = sums.added["total"], sums.added["size"]
-    weight = table.leaf_covers[member] + settings.penalty
+    weight = forest.leaf_covers(member) + settings.penalty
     total = np.sign(total) * np.maximum(np.abs(total) - settings.alpha, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         step = np.where(weight > 0, -total / weight, 0.0)
         slack = np.where(weight > 0, size / weight, np.inf)
     if settings.max_delta_step > 0:
         step = np.clip(step, -settings.max_delta_step, settings.max_delta_step)
-    return np.asarray(np.abs(table.leaf_values[member] - rate * step) > CLOSE * rate * slack + 1e-30)
+    return np.asarray(np.abs(forest.leaf_values(member) - rate * step) > CLOSE * rate * slack + 1e-30)
 
 
 def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
     """Return whether a learning rate and penalties exist that prove y; None where y is another target."""
-    table = forest.table
-    values, covers = (np.concatenate([own[tree] for tree in sums]) for own in (table.leaf_values, table.leaf_covers))
+    values, covers = (np.concatenate([own(tree) for tree in sums]) for own in (forest.leaf_values, forest.leaf_covers))
     total, size = (np.concatenate([own.added[name] for own in sums.values()]) for name in ("total", "size"))
     # value * (cover + penalty) = -rate * (total - alpha * sign(total)), where alpha does not make it zero
     held = values != 0.0
@@ -269,27 +244,8 @@ def _rank_sums(
 
 def _has_other_rank(forest: Forest, sums: ProofStatistics) -> NDArray[np.bool_]:
     """Return which leaves have a value that is not the quantile of their rows' targets, to within one row."""
-    share = 0.5 if forest.objective == "reg:absoluteerror" else _quantile(forest)
+    quantile = forest.objective_parameters.get("quantile_alpha", "0.5")
+    share = 0.5 if forest.objective == "reg:absoluteerror" else float(quantile.strip("[]() "))
     weight, one = sums.added["weight"], -sums.least["heaviest"] * (1.0 + CLOSE)
     too_low = sums.added["above"] > (1.0 - share) * weight + one
     return np.asarray(too_low | (sums.added["below"] > share * weight + one))
-
-
-def _quantile(forest: Forest) -> float:
-    return float(forest.objective_parameters["quantile_alpha"].strip("[]() "))
-
-
-def _largest(forest: Forest, hessians: Hessians, y: FloatArray, n_rows: int) -> FloatArray:
-    """Return the largest rounding error in each row's derivative, in units of the tolerance, shape (n_rows,)."""
-    margin = np.abs(hessians.first(slice(0, n_rows))).max(axis=1)
-    return np.asarray(ROUNDING / CLOSE * (margin + np.abs(y)) * hessians.weight)
-
-
-def _gradient(forest: Forest, hessians: Hessians, y: FloatArray, n_rows: int) -> FloatArray:
-    """Return the first derivatives of the loss before the first round, shape (n_rows, n_groups)."""
-    margin, weight = hessians.first(slice(0, n_rows)), hessians.weight[:, None]
-    if forest.objective in LOGISTIC:
-        return np.asarray((expit(margin) - y[:, None]) * weight)
-    if forest.objective in SOFTMAX:
-        return np.asarray((softmax(margin, axis=1) - (y[:, None] == np.arange(forest.n_groups))) * weight)
-    return np.asarray((margin - y[:, None]) * weight)

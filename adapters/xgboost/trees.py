@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, EnsembleInfo, ProofStatistics, merge_sums
+from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.members import (
     DrawCounts,
     check_replaced_methods,
@@ -21,151 +21,30 @@ from ens_plugin.adapters.members import (
     several_targets,
 )
 from ens_plugin.adapters.sklearn.training import training_target
-from ens_plugin.adapters.tree_table import MAX_CHANCE
-from ens_plugin.adapters.trees import (
-    COMPARED_ROWS,
-    KEPT_BYTES,
-    KeptLeaves,
-    RowOrigin,
-    hold_split_values,
-    judge_origin,
-    show_split_values,
-)
-from ens_plugin.adapters.xgboost.bags import (
-    MAX_PROOFS,
-    Guess,
-    RowSampler,
-    Share,
-    are_confirmed,
-    chance_of_false_match,
-    check_settings,
-    judge_leaf_sums,
-    leaf_sums,
-    likely_draws,
-    n_draws,
-    no_sampling,
-    not_likely,
-    packed_bags,
-    powers_at,
-    proved_bags,
-    several_rounds,
-    too_weak,
-    tree_words,
-)
+from ens_plugin.adapters.trees import COMPARED_ROWS, RowOrigin, hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.xgboost.bags import are_confirmed, likely_bags, proved_bags
 from ens_plugin.adapters.xgboost.forest import (
     FULL_RATE,
+    TREES_TOGETHER,
     Forest,
-    LeafReader,
-    Rows,
+    TreeReader,
     form_members,
     learning_rate,
-    read_forest,
-    read_shape,
     shrunken,
     truncated_trees,
 )
-from ens_plugin.adapters.xgboost.target import Hessians, checkable_trees, hessian_of_a_row, judge_target, target_sums
-from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.adapters.xgboost.rows import Rows
+from ens_plugin.adapters.xgboost.target import SOFTMAX, unit_hessians
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.tally import both_scores
-from ens_plugin.errors import BagError, DataMismatchError, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
-
-class DrawnTrees(DistributedBags):
-    """Bags of an XGBoost booster, drawn by row position and proved by the sums in all leaves of all trees.
-
-    Only likely draws of the booster's own seed are tried: a search for other draws takes all rows at once.
-    """
-
-    def __init__(self, forest: Forest, n_rows: int, candidate: int, keep_leaves: Callable[[Rows], None]) -> None:
-        check_settings(forest.settings)
-        self._forest, self._n_rows, self._keep_leaves = forest, n_rows, keep_leaves
-        self._share = _sampled_share(forest, n_rows)
-        if self._share.is_whole:
-            raise no_sampling()
-        guesses = [
-            (draws, subsample)
-            for subsample in self._share.candidates(forest.settings.subsample)
-            for draws in likely_draws(forest, n_rows)
-        ]
-        self._n_tried = len(guesses)
-        if not guesses:
-            raise self._not_likely(np.arange(forest.n_trees))
-        if candidate >= min(self._n_tried, MAX_PROOFS):
-            raise BagError(
-                f"No likely draw of the bags ({candidate} tried) gives the sums that the booster's leaves store. "
-                "Pass the training rows, in training order."
-            )
-        self._draws, self._subsample = guesses[candidate]
-
-    @cached_property
-    def _words(self) -> NDArray[np.uint64]:
-        return tree_words(self._draws)
-
-    @cached_property
-    def _packed(self) -> Bags:
-        return packed_bags(self._guess(RowSampler(self._n_rows, self._subsample)))
-
-    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
-        """Return the bags of the rows at some positions, drawn for these alone (for all rows with `exact`)."""
-        if self._draws.pairs:
-            return Bags.from_mask(self._packed.at(rows))
-        return Bags.from_mask(RowSampler(rows.size, self._subsample, powers_at(rows)).from_words(self._words))
-
-    def sums(self, rows: NDArray[np.int64], features: Rows, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Return sums of second derivatives by leaf of every tree, and of first derivatives of three trees."""
-        self._keep_leaves(features)
-        y = target.astype(np.float64)
-        hessians = Hessians.of(self._forest, features, y)
-        sums, sizes = leaf_sums(self._forest, features, hessians, bags)
-        by_tree = target_sums(self._forest, features, hessians, bags, y)
-        return merge_sums(
-            [ProofStatistics({"sums": sums, "sizes": sizes}), *(own.named(tree) for tree, own in by_tree.items())]
-        )
-
-    def prove(self, sums: ProofStatistics) -> BagProof:
-        """Return a BagProof after comparing the sums with those in the leaves, and checking the target."""
-        forest = self._forest
-        hessians = _unit_hessians(forest)
-        proof = judge_leaf_sums(forest, hessians, sums.added["sums"], sums.added["sizes"], self._subsample)
-        failed = np.flatnonzero(~proof.passed)
-        if failed.size:
-            raise self._not_likely(failed)
-        guess = self._guess(RowSampler(1, self._subsample))
-        chance = chance_of_false_match(guess, proof)
-        if chance > MAX_CHANCE:
-            raise too_weak(chance, forest.n_trees, n_draws(self._draws))
-        by_tree = {tree: sums.of_tree(tree) for tree in checkable_trees(forest)}
-        return BagProof(target=judge_target(forest, by_tree))
-
-    def _not_likely(self, failed: NDArray[np.integer[Any]]) -> DataMismatchError | BagError:
-        fits = self._share.fits(self._forest.settings.subsample)
-        return not_likely(self._forest, self._share.mean, self._n_rows, failed, fits)
-
-    def _guess(self, sampler: RowSampler) -> Guess:
-        stretch = np.zeros(self._forest.n_trees, dtype=np.int64)
-        return Guess(self._draws, sampler, stretch, {0: self._n_tried})
-
-
-def _unit_hessians(forest: Forest) -> Hessians:
-    """Return the second derivatives of one row of weight 1, before the first round."""
-    return Hessians(forest, np.ones(1), forest.base_margin[None, :])
-
-
-def _sampled_share(forest: Forest, n_rows: int) -> Share:
-    """Return the share of the rows that the trees' roots count, computed as if every row had weight 1."""
-    hessians = _unit_hessians(forest)
-    total = n_rows * np.asarray(hessians.at(slice(0, 1), hessians.first(slice(0, 1))), dtype=np.float64)[0]
-    return Share.of_roots(hessians, total, n_rows)
-
-
-_TWO_LABELS = ("binary:logistic", "binary:logitraw")
-_MORE_LABELS = ("multi:softprob", "multi:softmax")
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
-_CLOSE = 1e-5
-WHOLE = 1e-4
-READ_TOGETHER = 32
+_TWO_LABELS = ("binary:logistic", "binary:logitraw")
+# Relative difference of predictions that single precision explains, and of a sum of rows of weight 1 from their number.
+CLOSE, WHOLE = 1e-5, 1e-4
 
 
 class XGBoostTreesAdapter(EnsembleAdapter):
@@ -185,17 +64,19 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def __init__(self, model: Any) -> None:
         self.booster = model if isinstance(model, xgboost.Booster) else _booster(model)
-        self._shape = read_shape(self.booster)
+        self.forest = Forest(self.booster)
         super().__init__(model)
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest; a member is one parallel tree, or one tree of every class."""
-        shape, classes = self._shape, None
-        if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
-            n_labels = 2 if shape.objective in _TWO_LABELS else shape.n_groups
+        forest, classes = self.forest, None
+        if forest.objective in (*_TWO_LABELS, *SOFTMAX):
+            n_labels = 2 if forest.objective in _TWO_LABELS else forest.n_groups
             classes = np.asarray(getattr(self.model, "classes_", np.arange(n_labels)))
-        # One round's trees are read now, to raise errors early; most boosters of more rounds are only refused.
-        n_members = self.forest.n_trees // shape.n_groups if shape.n_rounds == 1 else shape.n_trees
+        n_members = forest.n_trees
+        if forest.n_rounds == 1:
+            # Read now, to raise errors early.
+            n_members = len(forest.trees) // forest.n_groups
         return EnsembleInfo(
             task="regression" if classes is None else "classification",
             classes=classes,
@@ -204,9 +85,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             output_kind="values" if classes is None else "scores",
             bag_provenance="proved",
             is_row_independent=True,
-            member_batch_size=READ_TOGETHER,
+            member_batch_size=TREES_TOGETHER,
             distributions=first_installed("xgboost", "xgboost-cpu"),
-            n_outputs=shape.n_outputs,
+            n_outputs=forest.n_outputs,
         )
 
     def prepare(self, X: Any) -> Rows:
@@ -234,7 +115,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             pairs.append((linked if linked.shape == probability.shape else linked[:, 1], probability))
         for ours, theirs in pairs:
             difference = float(np.abs(ours - theirs).max())
-            if difference > max(_CLOSE * float(np.abs(theirs).max()), rounding, 1e-12):
+            if difference > max(CLOSE * float(np.abs(theirs).max()), rounding, 1e-12):
                 raise UnsupportedModelError(
                     f"The mean over the {self.n_members} parallel trees differs from the booster's own prediction by "
                     f"{difference:.3g}, so its trees do not count alike (dropout, or edited trees). Train "
@@ -245,19 +126,23 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
         """Return the margins or values of the members for the prepared rows."""
-        if members is not None:
-            return self._range_outputs(members, features)
-        by_tree = self._tree_values(features, None if wanted is None else np.tile(wanted, (self.forest.n_groups, 1)))
-        return by_tree if self.forest.n_groups == 1 else self._by_class(by_tree).transpose(1, 2, 0)
+        chosen, n_groups = members or range(self.n_members), self.forest.n_groups
+        values = self._values(features, chosen).reshape(n_groups, len(chosen), -1)
+        outputs = self._margins(values.transpose(1, 2, 0).astype(np.float64), features)
+        return outputs[:, :, 0] if n_groups == 1 else outputs
 
-    def _range_outputs(self, members: range, features: Any) -> NDArray[np.float64]:
-        """Return the outputs of some members, read by a copy of the booster that has their trees alone."""
-        n_groups = self.forest.n_groups
-        trees = [group * self.n_members + member for group in range(n_groups) for member in members]
-        if members not in self._range_readers:
-            self._range_readers[members] = LeafReader(self.forest, trees)
-        outputs = self._tree_outputs(trees, self._range_readers[members].read(features), features)
-        return outputs if n_groups == 1 else outputs.reshape(n_groups, len(members), -1).transpose(1, 2, 0)
+    def _values(self, features: Rows, members: range) -> NDArray[np.float32]:
+        """Return what the trees of some members add to the margin, by group and member, shape (n_trees, n_rows)."""
+        if members not in self._readers:
+            groups = range(0, self.forest.n_trees, self.n_members)
+            self._readers[members] = TreeReader(self.forest, [first + own for first in groups for own in members])
+        return self._readers[members].values(features)
+
+    def _margins(self, values: NDArray[np.float64], features: Rows) -> NDArray[np.float64]:
+        """Return margins of members as if their trees were the whole booster, shape (n_members, n_rows, n_groups)."""
+        values *= self.forest.n_parallel
+        values += self.forest.base_margin if features.base_margin is None else features.base_margin
+        return values
 
     def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the members' outputs and which count; for three labels or more, out-of-bag trees form members.
@@ -267,22 +152,21 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
-        by_tree = ~bags.in_bag(rows)
-        is_oob, leaves = self._by_class(by_tree), self._byte_leaves(features, by_tree)
-        # By leaf where leaves are bytes, which takes an eighth of the memory, else by row.
-        margins = self._leaf_table if leaves is not None else self._by_class(self._tree_values(features, by_tree))
-        return form_members(margins, is_oob, leaves)
+        values, is_oob = self._values(features, range(self.n_members)), ~bags.in_bag(rows)
+        shape = (self.forest.n_groups, self.n_members, -1)
+        outputs, counted = form_members(values.reshape(shape), is_oob.reshape(shape))
+        return self._margins(outputs, features), counted
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bag of each tree, in the booster's order, proved by the sums in all its leaves."""
+        """Return the bag of each tree, in the booster's order, proved by the sums in leaves of trees."""
         # Bags of trees for several columns of y are proved without y.
         if y is not None and self.info.n_outputs > 1 and np.ndim(y) > 1:
             y = None
+        return proved_bags(self.forest, features, self._values_of(y, features))
+
+    def _values_of(self, y: ArrayLike | None, features: Rows) -> NDArray[np.float64] | None:
         target = training_target(y, self.classes, features.shape[0])
-        self._keep_leaves(features)
-        features.kept = None if features.leaves is not None else KeptLeaves(KEPT_BYTES)
-        y = None if target is None else target.astype(np.float64)
-        return proved_bags(self.forest, features, y)
+        return None if target is None else target.astype(np.float64)
 
     def with_training_weight(self, features: Rows, weight: NDArray[np.float64]) -> Rows:
         """Return rows with the weights that the sums in the leaves were computed with."""
@@ -290,34 +174,41 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def verify_rows(self, features: Rows, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the growth, leaves and split values of the trees."""
-        target = training_target(y, self.classes, features.shape[0])
-        known = None if target is None else target.astype(np.float64)
         return judge_origin(
-            are_confirmed(self.forest, features, known)
-            or hold_split_values(features.table, self.forest.table.splits(), np.float32),
+            are_confirmed(self.forest, features, self._values_of(y, features))
+            or hold_split_values(features.table, self.forest.splits(), np.float32),
             self._leaf_counts(features),
             features.shape[0],
-            lambda: show_split_values(features.table, self.forest.table.splits(), np.float32),
+            lambda: show_split_values(features.table, self.forest.splits(), np.float32),
         )
 
     def column_splits(self, features: Rows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
-        return features.table, self.forest.table.splits()
+        return features.table, self.forest.splits()
 
     def _leaf_counts(self, features: Rows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield, for each tree, the numbers of training rows (1 if weighted) and of given rows in its leaves."""
-        self._keep_leaves(features)
-        one, covers = hessian_of_a_row(self.forest), self.forest.table.leaf_covers
-        if one is None or features.leaves is None:
+        try:
+            hessians = unit_hessians(self.forest)
+        except BagError:
             return
-        counted = [own / one[group] for own, group in zip(covers, self.forest.group, strict=True)]
-        found = [np.bincount(leaves, minlength=own.size) for leaves, own in zip(features.leaves, covers, strict=True)]
+        one = np.concatenate([hessians.of_group(hessians.start, group) for group in range(self.forest.n_groups)])
+        covers = [self.forest.leaf_covers(tree) / one[group] for tree, group in enumerate(self.forest.group)]
+        found = []
+        for start in range(0, self.forest.n_trees, TREES_TOGETHER):
+            trees = range(start, min(start + TREES_TOGETHER, self.forest.n_trees))
+            for tree, leaves in zip(trees, TreeReader(self.forest, trees).leaves(features), strict=True):
+                found.append(np.bincount(leaves, minlength=covers[tree].size))
+                if not found[-1].all():
+                    # Whatever the weights, fresh rows.
+                    yield np.ones_like(found[-1]), found[-1]
+                    return
         # With weights, sums are not counts, so that fewer rows than a sum do not show fresh rows.
         are_counts = all(
             np.abs(own - np.round(own)).max() <= WHOLE * own.max() and bool((reached >= np.round(own)).all())
-            for own, reached in zip(counted, found, strict=True)
+            for own, reached in zip(covers, found, strict=True)
         )
-        for own, reached in zip(counted, found, strict=True):
+        for own, reached in zip(covers, found, strict=True):
             yield (np.round(own) if are_counts else np.ones_like(own)).astype(np.int64), reached
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
@@ -338,7 +229,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
         """Return bags that are drawn from the booster's seed, for some rows at a time by position."""
-        return DrawnTrees(self.forest, n_rows, candidate, self._keep_leaves)
+        return likely_bags(self.forest, n_rows, candidate)
 
     def truncated(self, size: int) -> Any:
         """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class.
@@ -356,86 +247,50 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return np.asarray(softmax(mean_output, axis=1))
 
     @cached_property
-    def forest(self) -> Forest:
-        """Return the trees and training parameters of the booster."""
-        return read_forest(self.booster)
-
-    @cached_property
-    def _reader(self) -> LeafReader:
-        return LeafReader(self.forest)
-
-    @cached_property
-    def _range_readers(self) -> dict[range, LeafReader]:
+    def _readers(self) -> dict[range, TreeReader]:
         return {}
-
-    @cached_property
-    def _leaf_table(self) -> NDArray[np.float64]:
-        """Return the margins of all leaves by class, member and leaf, filled up with zeros."""
-        table = np.zeros((self.forest.n_trees, int(self.forest.table.n_leaves.max())))
-        for row, own in zip(table, self.forest.member_margins, strict=True):
-            row[: own.size] = own
-        return self._by_class(table)
-
-    def _byte_leaves(self, features: Rows, wanted: NDArray[np.bool_]) -> NDArray[np.uint8] | None:
-        """Return leaves by class, member and row, a byte each; None where they are larger or margins differ by row."""
-        if self._reader.dtype != np.uint8 or features.base_margin is not None:
-            return None
-        if features.leaves is not None:
-            return self._by_class(features.leaves)
-        return self._by_class(self._reader.read(features, wanted))
-
-    def _tree_values(self, features: Rows, wanted: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-        """Return the margin of each tree, as if it were the whole booster, shape (n_trees, n_rows)."""
-        leaves = self._reader.read(features, wanted) if features.leaves is None else features.leaves
-        return self._tree_outputs(range(self.forest.n_trees), leaves, features)
-
-    def _tree_outputs(self, trees: Sequence[int], leaves: NDArray[Any], features: Rows) -> NDArray[np.float64]:
-        """Return the outputs of some trees, by the leaves that rows reach, shape (n_trees, n_rows)."""
-        outputs = np.empty(leaves.shape)
-        for own, tree, reached in zip(outputs, trees, leaves, strict=True):
-            if features.base_margin is None:
-                # Clipping never applies; without it, NumPy copies to check that all leaves are there.
-                self.forest.member_margins[tree].take(reached, out=own, mode="clip")
-            else:
-                np.add(
-                    self.forest.member_values[tree].take(reached),
-                    features.base_margin.T[self.forest.group[tree]],
-                    out=own,
-                )
-        return outputs
-
-    def _keep_leaves(self, features: Rows) -> None:
-        n_cells = self.forest.n_trees * features.shape[0]
-        if features.leaves is None and n_cells * self._reader.dtype.itemsize <= KEPT_BYTES:
-            features.leaves = self._reader.read(features)
-
-    def _by_class(self, by_tree: NDArray[Any]) -> NDArray[Any]:
-        return by_tree.reshape(self.forest.n_groups, self.n_members, -1)
 
     def check_form(self) -> None:
         """Raise UnsupportedModelError for several rounds, and for objectives that no error curve is known for."""
         self._check_rounds()
-        shape = self._shape
-        if shape.n_outputs > 1:
-            raise UnsupportedModelError(several_targets(type(self.model).__name__, shape.n_outputs))
-        if shape.objective in (*_TWO_LABELS, *_MORE_LABELS):
+        forest = self.forest
+        if forest.n_outputs > 1:
+            raise UnsupportedModelError(several_targets(type(self.model).__name__, forest.n_outputs))
+        if forest.objective in (*_TWO_LABELS, *SOFTMAX):
             return
-        if shape.objective not in _VALUES:
+        if forest.objective not in _VALUES:
             raise UnsupportedModelError(
-                f"Objective {shape.objective!r} ranks rows, or transforms the trees' mean score by a link such as the "
+                f"Objective {forest.objective!r} ranks rows, or transforms the trees' mean score by a link such as the "
                 "exponential, and no error curve is known for either. Train with 'reg:squarederror', 'binary:logistic' "
                 "or 'multi:softprob'. ens_plugin.in_bag returns the bags of some further objectives."
             )
-        if shape.n_groups > 1:
+        if forest.n_groups > 1:
             raise UnsupportedModelError(
-                f"This {type(self.model).__name__} predicts {shape.n_groups} quantiles; ens_plugin covers one. Train "
+                f"This {type(self.model).__name__} predicts {forest.n_groups} quantiles; ens_plugin covers one. Train "
                 "one model for each quantile_alpha."
             )
 
     def _check_rounds(self) -> None:
-        if self._shape.n_rounds > 1:
-            shape = self._shape
-            raise several_rounds(shape.n_rounds, shape.n_trees // (shape.n_rounds * shape.n_groups))
+        forest = self.forest
+        if forest.n_rounds > 1:
+            raise _several_rounds(forest.n_rounds, forest.n_trees // (forest.n_rounds * forest.n_groups))
+
+
+def _several_rounds(n_rounds: int, n_parallel: int) -> UnsupportedModelError:
+    """Return the error for a booster of several rounds, with the number of parallel trees in each."""
+    last = (
+        "Out-of-bag rows do not show how many of its trees the last round needs either: a row that is out of "
+        "bag for a tree of the last round trained the rounds before. "
+        if n_parallel > 1
+        else ""
+    )
+    of_each = f" of {n_parallel} parallel trees" if n_parallel > 1 else ""
+    return UnsupportedModelError(
+        f"This booster was trained in {n_rounds} rounds{of_each}: the trees of each round correct those of the rounds "
+        f"before, so no error curve over sizes describes them and none can be left out. {last}Train one round "
+        "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
+        "learning_rate=1. ens_plugin.in_bag returns the bags of any number of rounds."
+    )
 
 
 def _booster(model: Any) -> Any:

@@ -12,7 +12,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.contract import ProofStatistics, merge_sums
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
-from tests.extras import SKLEARN_RELEASE, imported, lightgbm, xgboost
+from tests.extras import SKLEARN_RELEASE, lightgbm, xgboost
 from tests.spark.cases import fitted, in_order, trained_on
 
 NAMES = ("votes", "shares", "values", "bagging", "lightgbm", "xgboost", "xgboost_exact")
@@ -110,14 +110,6 @@ def test_sums_of_several_trees_are_told_apart() -> None:
         assert own.added == {"rows": np.array([tree])}
         assert own.least == {"lowest": np.array([-tree])}
     assert merged.of_tree(2).added == {}
-
-
-def test_powers_of_single_rows_are_those_of_all() -> None:
-    imported("xgboost")
-    from ens_plugin.adapters.xgboost.bags import RowSampler, powers_at
-
-    rows = np.array([0, 1, 5, 1000, 4095])
-    np.testing.assert_array_equal(powers_at(rows), RowSampler(4096, 0.5).powers[rows])
 
 
 @pytest.mark.parametrize("name", NAMES)

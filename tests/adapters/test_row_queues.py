@@ -21,19 +21,6 @@ def test_the_values_that_are_taken_of_each_row_move_in_order(n_rows: int) -> Non
     assert filled.any()
 
 
-@pytest.mark.parametrize("n_leaves", [7, 256])
-def test_values_of_leaves_move_as_the_values_of_rows(n_leaves: int) -> None:
-    rng = np.random.default_rng(n_leaves)
-    leaves, of_leaf = rng.integers(0, n_leaves, (300, 50), dtype=np.uint8), rng.random((300, n_leaves))
-    taken, filled = rng.random((2, 300, 50)) < [[[0.5]], [[0.4]]]
-    filled &= np.cumsum(filled, axis=0) <= taken.sum(axis=0)
-    outputs, expected = np.zeros((2, 300, 50))
-    of_row = np.take_along_axis(of_leaf, leaves.astype(int), axis=1)
-    move_values(of_leaf[None], taken[None], outputs[None], filled, leaves[None])
-    move_values(of_row[None], taken[None], expected[None], filled)
-    np.testing.assert_array_equal(outputs, expected)
-
-
 def test_values_of_several_labels_move_as_those_of_each() -> None:
     rng = np.random.default_rng(9)
     values, taken = rng.random((3, 40, 150)), rng.random((3, 40, 150)) < 0.5

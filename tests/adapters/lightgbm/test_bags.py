@@ -7,9 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.lightgbm.bags import Sampling, bag_sizes, draw_rounds, draw_rows, log_chances, read_sampling
-from ens_plugin.adapters.tree_table import FlatTree, TreeTable
-from ens_plugin.core.bags import Bags
+from ens_plugin.adapters.lightgbm.bags import Sampling, draw_rounds, log_chance, read_sampling
 from ens_plugin.errors import BagError
 from tests.adapters.lightgbm.lightgbm_draws import drawn_bags
 
@@ -35,11 +33,6 @@ def test_full_bag_ends_the_drawing() -> None:
     assert 0 < first < 19
     assert in_bag[first:].all()
     np.testing.assert_array_equal(in_bag, drawn_bags(6, 5, 26215, 20))
-
-
-def test_bag_sizes_ignore_the_padding() -> None:
-    in_bag = np.random.default_rng(0).random((5, 13)) < 0.5
-    np.testing.assert_array_equal(bag_sizes(Bags.from_mask(in_bag)), in_bag.sum(axis=1))
 
 
 @pytest.mark.parametrize("limit", [1, 1638, 10923, 16384, 20000, 32767])
@@ -75,9 +68,7 @@ def test_chance_of_a_false_match_is_the_share_of_masks_with_these_counts() -> No
     counts, reached = np.array([2, 1, 2]), np.bincount(leaves)
     masks = [np.bincount(leaves[list(rows)], minlength=3) for rows in combinations(range(9), int(counts.sum()))]
     share = np.mean([np.array_equal(mask, counts) for mask in masks])
-    tree = FlatTree(*np.array([[1, 2, -1, -1, -1], [4, 3, -1, -1, -1], *np.zeros((2, 5))]))
-    table = TreeTable([tree] * 2, [], [np.concatenate([[0, 0], counts])] * 2)
-    np.testing.assert_allclose(np.exp(log_chances(table, np.tile(reached, 2))), [share, share], rtol=1e-12)
+    np.testing.assert_allclose(np.exp(log_chance(counts, reached)), share, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_rows", [5, 1024, 1025, 5000])
@@ -85,12 +76,12 @@ def test_draws_of_single_rows_are_those_of_all(n_rows: int) -> None:
     rng = np.random.default_rng(n_rows)
     rows, limit = rng.integers(0, n_rows, 300), rng.integers(1, 32769, n_rows)
     whole = draw_rounds(7, limit, 6, n_rows).in_bag()
-    np.testing.assert_array_equal(draw_rows(7, limit[rows], 6, n_rows, rows), whole[:, rows])
+    np.testing.assert_array_equal(draw_rounds(7, limit[rows], 6, n_rows, rows).in_bag(), whole[:, rows])
 
 
 def test_rows_are_not_drawn_once_a_bag_held_them_all() -> None:
     whole = draw_rounds(2, 20000, 40, 5).in_bag()
     complete = int(whole.all(axis=1).argmax())
     assert 0 < complete < 39
-    found = draw_rows(2, 20000, 40, 5, np.arange(5), n_drawn=complete + 1)
+    found = draw_rounds(2, 20000, 40, 5, np.arange(5), n_drawn=complete + 1).in_bag()
     np.testing.assert_array_equal(found, whole)

@@ -33,22 +33,17 @@ def test_metric_sees_probabilities() -> None:
 @pytest.mark.parametrize(
     ("options", "X", "y"), [(BINARY, X2, Y2), (MULTI, X3, Y3), ({}, XR, YR)], ids=["binary", "multiclass", "regression"]
 )
-def test_threads_and_kept_leaves_change_nothing(
+def test_threads_and_copies_of_the_booster_change_nothing(
     options: dict[str, Any], X: Any, y: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     booster = train(options, X, y)
     expected = ens_plugin.analyze(booster, X, y).to_dict()
     threads = ens_plugin.analyze(booster, X, y, n_jobs=2).to_dict()
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.trees.KEPT_BYTES", 0)
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.OUTPUT_BYTES", 1)
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.bags.CELLS_AT_ONCE", 1)
-    walked_twice = ens_plugin.analyze(booster, X, y).to_dict()
-    # Room for the leaves of the first 128 rows that are out of bag, two fifths of them, but not for the next.
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.trees.KEPT_BYTES", 80 * len(booster.get_dump()))
-    some_kept = ens_plugin.analyze(booster, X, y).to_dict()
-    for report in (expected, threads, walked_twice, some_kept):
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.TREES_TOGETHER", 7)
+    in_parts = ens_plugin.analyze(booster, X, y).to_dict()
+    for report in (expected, threads, in_parts):
         del report["created"]
-    assert expected == threads == walked_twice == some_kept
+    assert expected == threads == in_parts
 
 
 @pytest.mark.filterwarnings("ignore:.*XGBRF:FutureWarning")

@@ -14,7 +14,8 @@ import ens_plugin
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost.forest import read_forest  # noqa: E402
+from ens_plugin.adapters.xgboost.forest import Forest  # noqa: E402
+from tests.adapters.xgboost.xgboost_cases import check_counts  # noqa: E402
 
 RELEASE = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
 BASE: dict[str, Any] = {"num_parallel_tree": 8, "subsample": 0.6, "seed": 3, "nthread": 1, "max_depth": 6}
@@ -116,15 +117,12 @@ def test_every_tree_is_proved(how: dict[str, Any], tmp_path: Any) -> None:
     booster = xgboost.train(options, matrix, num_boost_round=how.get("rounds", 1))
     booster = carried(booster, how.get("carry", ""), tmp_path)
     mask = ens_plugin.in_bag(booster, X if weight is None else matrix, y if how.get("rounds", 1) == 1 else None)
-    forest = read_forest(booster)
+    forest = Forest(booster)
     assert mask.shape == (forest.n_trees, len(y))
     if "objective" in options or weight is not None:
         assert abs(mask[:, 2:].mean() - options["subsample"]) < 0.05
         return
-    leaves = booster.predict(matrix, pred_leaf=True).reshape(len(y), -1).astype(int)
-    for tree, is_leaf in enumerate(forest.table.is_leaf):
-        counts = np.bincount(leaves[mask[tree], tree], minlength=is_leaf.size)
-        np.testing.assert_array_equal(counts[is_leaf], forest.table.leaf_covers[tree])
+    check_counts(booster, mask, booster.predict(matrix, pred_leaf=True).reshape(len(y), -1))
 
 
 def stopped_by(options: dict[str, Any], n_rows: int) -> Any:
@@ -137,8 +135,4 @@ def test_methods(method: str) -> None:
     """The matrix in small, for every run."""
     X, booster = table("", 300), stopped_by({"tree_method": method}, 300)
     mask = ens_plugin.in_bag(booster, X)
-    leaves = booster.predict(xgboost.DMatrix(X), pred_leaf=True).astype(int)
-    found = read_forest(booster).table
-    for tree, is_leaf in enumerate(found.is_leaf):
-        counts = np.bincount(leaves[mask[tree], tree], minlength=is_leaf.size)
-        np.testing.assert_array_equal(counts[is_leaf], found.leaf_covers[tree])
+    check_counts(booster, mask, booster.predict(xgboost.DMatrix(X), pred_leaf=True))

@@ -15,23 +15,19 @@ from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost import bags as xgboost_bags  # noqa: E402
 from ens_plugin.adapters.xgboost.bags import (  # noqa: E402
+    Guess,
     RowSampler,
+    evidence_of,
     first_outputs,
     generator_outputs,
-    prove,
+    log_chance,
 )
 from ens_plugin.adapters.xgboost.document import decode, encode  # noqa: E402
-from ens_plugin.adapters.xgboost.forest import (  # noqa: E402
-    LeafReader,
-    Rows,
-    read_forest,
-    read_leaves,
-)
+from ens_plugin.adapters.xgboost.forest import Forest, TreeReader  # noqa: E402
+from ens_plugin.adapters.xgboost.rows import Rows  # noqa: E402
 from ens_plugin.adapters.xgboost.target import Hessians  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
-from ens_plugin.core.bags import Bags  # noqa: E402
 from tests.adapters.xgboost.xgboost_cases import (  # noqa: E402
     BINARY,
     FOREST,
@@ -44,6 +40,7 @@ from tests.adapters.xgboost.xgboost_cases import (  # noqa: E402
     YR,
     N,
     as_mask,
+    check_counts,
     redrawn,
     train,
 )
@@ -75,12 +72,6 @@ def test_masks_are_those_of_the_definition(share: float) -> None:
             x = 16807 * x % 2**63
             expected.append((x - 1) / 2**63 < float(np.float32(share)))
         assert own.tolist() == expected
-
-
-def test_packed_masks_are_those_of_each_row() -> None:
-    sampler, words = RowSampler(20_003, 0.6), np.array([1, 77, 2**32 - 1], dtype=np.uint64)
-    unpacked = np.unpackbits(sampler.packed_words(words), axis=1, count=20_003).astype(bool)
-    np.testing.assert_array_equal(unpacked, sampler.from_words(words))
 
 
 # ---- model document
@@ -120,21 +111,19 @@ def test_length_beyond_the_document_is_refused(length: int) -> None:
         decode(b"{L" + length.to_bytes(8, "big", signed=True) + b"a}")
 
 
-@pytest.mark.parametrize(("depth", "bits"), [(1, 24), (3, 24), (9, 24), (9, 6)])
-def test_leaves_are_the_library_s_own(depth: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether 24 trees share an output, a few, or none."""
-    monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.EXACT_BITS", bits)
+@pytest.mark.parametrize("depth", [1, 9])
+def test_leaves_and_values_are_the_library_s_own(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several copies of the booster, too."""
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.TREES_TOGETHER", 50)
     booster = train({**MULTI, "max_depth": depth, "min_child_weight": 0}, X3, Y3, rounds=2)
     expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1).T
-    forest, rows = read_forest(booster), Rows(X3, booster)
-    nodes = [np.flatnonzero(is_leaf) for is_leaf in forest.table.is_leaf]
-    leaves = LeafReader(forest).read(rows)
-    np.testing.assert_array_equal([own[leaf] for own, leaf in zip(nodes, leaves, strict=True)], expected)
-    chosen = [7, 3]
-    np.testing.assert_array_equal(LeafReader(forest, chosen).read(rows), leaves[chosen])
-    rows.leaves = leaves
-    np.testing.assert_array_equal(read_leaves(forest, rows, chosen), leaves[chosen])
-    np.testing.assert_array_equal(rows[5:9].leaves, leaves[:, 5:9])
+    forest, rows = Forest(booster), Rows(X3, booster)
+    reader = TreeReader(forest, range(forest.n_trees))
+    for tree, (leaves, values) in enumerate(zip(reader.leaves(rows), reader.values(rows), strict=True)):
+        nodes = np.flatnonzero(forest.of_tree(forest.is_leaf, tree))
+        np.testing.assert_array_equal(nodes[leaves], expected[tree])
+        np.testing.assert_array_equal(forest.leaf_values(tree)[leaves], values)
+    np.testing.assert_array_equal(TreeReader(forest, [7, 3]).leaves(rows), reader.leaves(rows)[[7, 3]])
 
 
 # ---- bags of any number of rounds
@@ -181,7 +170,7 @@ def test_scale_pos_weight_needs_the_labels() -> None:
 def test_seed_and_share_lost_by_saving_are_recovered(tmp_path: Any, seed: int, share: float) -> None:
     booster = train({**BINARY, "seed": seed, "subsample": share})
     loaded = reloaded(booster, tmp_path)
-    assert read_forest(loaded).settings.subsample == 1
+    assert Forest(loaded).settings.subsample == 1
     np.testing.assert_array_equal(ens_plugin.in_bag(loaded, X2), as_mask(redrawn(seed, 20, N, share)))
 
 
@@ -269,10 +258,7 @@ def test_boosters_trained_in_turns_are_untangled() -> None:
         second.update(matrix, iteration)
     for booster in (first, second):
         mask, leaves = ens_plugin.in_bag(booster, X2), booster.predict(matrix, pred_leaf=True)
-        found = read_forest(booster).table
-        for tree, is_leaf in enumerate(found.is_leaf):
-            counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=is_leaf.size)
-            np.testing.assert_array_equal(counts[is_leaf], found.leaf_covers[tree])
+        check_counts(booster, mask, leaves)
 
 
 def test_trained_in_another_thread() -> None:
@@ -282,10 +268,7 @@ def test_trained_in_another_thread() -> None:
     thread.start()
     thread.join()
     mask, leaves = ens_plugin.in_bag(booster, X2), booster.predict(matrix, pred_leaf=True)
-    found = read_forest(booster).table
-    for tree, is_leaf in enumerate(found.is_leaf):
-        counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=is_leaf.size)
-        np.testing.assert_array_equal(counts[is_leaf], found.leaf_covers[tree])
+    check_counts(booster, mask, leaves)
 
 
 # ---- proof
@@ -307,10 +290,11 @@ def wrong_masks() -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(wrong_masks()))
 def test_wrong_masks_do_not_pass(name: str) -> None:
     booster = train(BINARY)
-    forest, rows = read_forest(booster), Rows(X2, booster)
-    hessians = Hessians.of(forest, rows, None)
-    assert prove(forest, rows, hessians, Bags.from_mask(as_mask(redrawn(3, 20, N, 0.6))), 0.6).passed.all()
-    passed = prove(forest, rows, hessians, Bags.from_mask(wrong_masks()[name]), 0.6).passed
+    forest, rows = Forest(booster), Rows(X2, booster)
+    evidence = list(evidence_of(forest, rows, Hessians.of(forest, rows, None), list(range(20))))
+    right = as_mask(redrawn(3, 20, N, 0.6))
+    assert all(own.accepts(right[own.tree]) for own in evidence)
+    passed = np.array([own.accepts(wrong_masks()[name][own.tree]) for own in evidence])
     assert not passed.all()
     if name == "one row changed":
         assert np.flatnonzero(~passed).tolist() == [13]
@@ -320,11 +304,11 @@ def test_wrong_masks_do_not_pass(name: str) -> None:
 def test_bound_on_a_false_match_holds_for_random_masks() -> None:
     """Of 4000 random masks, the share that passes one stump is at most the bound plus 4 standard errors."""
     booster = train({"num_parallel_tree": 4000, "max_depth": 1, "max_bin": 4}, XR, YR)
-    forest, rows = read_forest(booster), Rows(XR, booster)
+    forest, rows = Forest(booster), Rows(XR, booster)
     tosses = np.random.default_rng(0).random((4000, N)) < 0.6
-    proof = prove(forest, rows, Hessians.of(forest, rows, None), Bags.from_mask(tosses), 0.6)
-    bound = float(np.exp(proof.log_chance).mean())
-    passed = float(proof.passed.mean())
+    evidence = list(evidence_of(forest, rows, Hessians.of(forest, rows, None), list(range(4000))))
+    bound = float(np.mean([np.exp(log_chance(own.visible, 0.6)) for own in evidence]))
+    passed = float(np.mean([own.accepts(toss) for own, toss in zip(evidence, tosses, strict=True)]))
     assert 0 < passed <= bound + 4 * np.sqrt(bound / 4000)
 
 
@@ -336,8 +320,8 @@ def test_trees_too_small_to_prove_anything_are_refused() -> None:
 
 def test_chance_counts_the_guesses_and_shared_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
     chances = []
-    original = xgboost_bags.chance_of_false_match
-    monkeypatch.setattr(xgboost_bags, "chance_of_false_match", lambda *a: chances.append(original(*a)) or chances[-1])
+    original = Guess.chance
+    monkeypatch.setattr(Guess, "chance", lambda *a: chances.append(original(*a)) or chances[-1])
     for method in ("approx", "hist"):
         ens_plugin.in_bag(train({"tree_method": method}, XR, YR), XR)
     assert chances[1] < chances[0] ** 2

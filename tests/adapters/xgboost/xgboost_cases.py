@@ -15,6 +15,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ens_plugin.adapters.xgboost.forest import Forest
 from tests.adapters.harness import Array, Case
 
 RELEASE = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
@@ -52,6 +53,15 @@ def as_mask(samples: list[Any], n_rows: int = N) -> Any:
     for tree, rows in enumerate(samples):
         mask[tree, rows] = True
     return mask
+
+
+def check_counts(booster: Any, mask: Any, leaves: Any) -> None:
+    """Compare the rows of the bags in each leaf with the numbers that the trees store."""
+    forest = Forest(booster)
+    for tree in range(forest.n_trees):
+        is_leaf = forest.of_tree(forest.is_leaf, tree)
+        counts = np.bincount(leaves[mask[tree], tree].astype(int), minlength=is_leaf.size)
+        np.testing.assert_array_equal(counts[is_leaf], forest.leaf_covers(tree))
 
 
 def with_categories() -> Any:

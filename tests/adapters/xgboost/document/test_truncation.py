@@ -24,7 +24,7 @@ xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip i
 
 from ens_plugin.adapters.xgboost.bags import likely_draws  # noqa: E402
 from ens_plugin.adapters.xgboost.document import decode  # noqa: E402
-from ens_plugin.adapters.xgboost.forest import GROWN_PARALLEL, read_forest  # noqa: E402
+from ens_plugin.adapters.xgboost.forest import GROWN_PARALLEL, Forest  # noqa: E402
 from tests.adapters.xgboost.xgboost_cases import (  # noqa: E402
     FOREST,
     RELEASE,
@@ -91,7 +91,7 @@ def tree_values(booster: Any, X: Any) -> Array:
 
 def members(booster: Any, X: Any) -> Array:
     """Trees of each group as if the prediction were theirs alone, shape (n_rows, n_groups, n_members)."""
-    forest = read_forest(booster)
+    forest = Forest(booster)
     values = tree_values(booster, X).reshape(len(X), forest.n_groups, forest.n_parallel) * forest.n_parallel
     return values + forest.base_margin[:, None]
 
@@ -120,7 +120,7 @@ def test_margin_is_the_mean_of_the_first_members(X: Any, y: Any, options: dict[s
 @every_training
 def test_xgboosts_own_tables_of_the_trees_agree(X: Any, y: Any, options: dict[str, Any]) -> None:
     small = ens_plugin.truncate(trained(X, y, **options), SIZE)
-    n_groups = read_forest(small).n_groups
+    n_groups = Forest(small).n_groups
     margin = small.predict(matrix(X), output_margin=True)
     assert len(small.get_dump()) == SIZE * n_groups
     assert small.num_boosted_rounds() == 1
@@ -241,7 +241,7 @@ def test_draws_are_expected_where_those_of_the_kept_trees_are(method: str) -> No
     whole = trained(X3, Y3, **MULTI, tree_method=method, colsample_bytree=0.5)
     kept = [group * GROWN + tree for group in range(3) for tree in range(SIZE)]
     small, grown = (
-        likely_draws(read_forest(booster), len(X3))[0].position for booster in (ens_plugin.truncate(whole, SIZE), whole)
+        likely_draws(Forest(booster), len(X3))[0].position for booster in (ens_plugin.truncate(whole, SIZE), whole)
     )
     np.testing.assert_array_equal(small, grown[kept])
 
@@ -249,7 +249,7 @@ def test_draws_are_expected_where_those_of_the_kept_trees_are(method: str) -> No
 def test_rounds_after_truncation_leave_no_trees_out() -> None:
     small = ens_plugin.truncate(trained(X3, Y3, **MULTI), SIZE)
     small.update(matrix(X3, Y3), 1)
-    forest = read_forest(small)
+    forest = Forest(small)
     position = likely_draws(forest, len(X3))[0].position
     np.testing.assert_array_equal(np.diff(position[forest.round == 1]), 1)
     assert np.diff(position[forest.round == 0]).max() == GROWN - SIZE + 1
