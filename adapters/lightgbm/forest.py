@@ -53,7 +53,7 @@ from ens_plugin.adapters.lightgbm.document import (
 )
 from ens_plugin.adapters.lightgbm.library import Objective, PreparedRows, prepare_table, read_objective
 from ens_plugin.adapters.members import DrawCounts, check_replaced_methods, counts_from_bags
-from ens_plugin.adapters.sklearn.forest import checked_members
+from ens_plugin.adapters.sklearn.bags import checked_members
 from ens_plugin.adapters.sklearn.training import training_target
 from ens_plugin.adapters.tree_table import count_rows
 from ens_plugin.adapters.trees import (

@@ -92,7 +92,7 @@ def test_unfinished_adapter_is_refused() -> None:
 
     with pytest.raises(InputError, match="does not implement bags"):
         register_adapter(Unfinished)
-    with pytest.raises(InputError, match="expects a subclass"):
+    with pytest.raises(InputError, match="neither a subclass"):
         register_adapter(Foreign)  # type: ignore[type-var]
 
 
@@ -102,9 +102,7 @@ def test_adapter_in_the_old_style_is_refused_with_where_the_contract_is() -> Non
         describe, outputs = EnsembleAdapter.describe, EnsembleAdapter.outputs
         __abstractmethods__ = frozenset({"describe", "outputs"})
 
-    with pytest.raises(
-        InputError, match=r"implement describe, outputs; .*ens_plugin\.adapters\.contract\.EnsembleAdapter"
-    ):
+    with pytest.raises(InputError, match=r"implement describe, outputs; .*ens_plugin\.adapters\.EnsembleAdapter"):
         register_adapter(InOldStyle)
 
 
@@ -153,7 +151,7 @@ def test_a_loss_of_its_own_needs_a_name_and_members_without_a_mean_need_both(own
 @pytest.mark.usefixtures("registered_adapters")
 def test_a_method_that_the_contract_cannot_call_is_refused_at_registration(name: str, own: Any) -> None:
     methods = {name: own, "loss": lambda self, target, prediction: 0.0, "loss_name": "loss"}
-    with pytest.raises(InputError, match=rf"Partial\.{name} cannot be called as {name}\(self, .* Give it these"):
+    with pytest.raises(InputError, match=rf"Partial\.{name} cannot be called as {name}\(self,"):
         register_adapter(type("Partial", (ForeignAdapter,), methods))
 
 
