@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import Library, home_libraries
-from ens_plugin.adapters.members import no_adapter
+from ens_plugin.adapters.unsupported import no_adapter
 from ens_plugin.core.validation import one_line
 from ens_plugin.errors import (
     AdapterError,
@@ -258,26 +258,7 @@ def find_adapter(model: object) -> EnsembleAdapter:
     for cls in chain(_third_party(model), _built_in_candidates(model)):
         if cls.accepts(model):
             return cls(model)
-    raise UnsupportedModelError(no_adapter(model) + _held_ensembles(model))
-
-
-def _held_ensembles(model: object) -> str:
-    """Return a sentence that names an ensemble which a model of an unknown class keeps; empty if it keeps none."""
-    if type(model).__module__.startswith("sklearn."):
-        return ""
-    kept = getattr(model, "__dict__", {})
-    # What a fit made comes before what it was made from.
-    for name in sorted(kept, key=lambda name: not name.endswith("_")):
-        held = kept[name]
-        is_list = isinstance(held, (list, tuple)) and len(held) > 0
-        inner = held[0] if is_list else held
-        if is_known(inner):
-            return (
-                f" This {type(model).__name__} keeps its {type(inner).__name__} as "
-                f"model.{name}{'[0]' if is_list else ''}: pass that, with the rows and the target that it was trained "
-                "on."
-            )
-    return ""
+    raise UnsupportedModelError(no_adapter(model, is_known))
 
 
 def libraries(name: str | None = None) -> Iterator[type[Library]]:
