@@ -548,14 +548,14 @@ class CustomAdapter(EnsembleAdapter):
         if not isinstance(self.model, EstimatorEnsemble):
             return "unknown"
         # Arrays of outputs need no model library; models are inspected only for held-out rows.
-        kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
+        shown = import_module("ens_plugin.adapters.sklearn.known_rows")
         rows = features.frame if isinstance(features, FrameRows) else features
         models = [(model, rows) for model in self.model.models]
         target = None if y is None else np.asarray(y).reshape(-1)
         if target is not None and self.classes is not None:
             target = label_codes(target, self.classes)
-        known = kept_rows.known_rows(models, target, self.classes, self._draw)
-        cells = kept_rows.tree_cells(models, target, self.classes)
+        known = shown.known_rows(models, target, self.classes, self._draw)
+        cells = shown.tree_cells(models, target, self.classes)
         return judge_origin(known.are_given(), cells, rows.shape[0], known.would_show)
 
     def _draw(self, member: int) -> NDArray[np.integer[Any]] | None:
@@ -567,11 +567,9 @@ class CustomAdapter(EnsembleAdapter):
         """Return rows as a table, and the thresholds of the columns that models split, where they are trees."""
         if not isinstance(self.model, EstimatorEnsemble):
             return features, ()
-        kept_rows = import_module("ens_plugin.adapters.sklearn.kept_rows")
+        shown = import_module("ens_plugin.adapters.sklearn.known_rows")
         rows = features.frame if isinstance(features, FrameRows) else features
-        columns: tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]] = kept_rows.split_columns(
-            self.model.models, rows
-        )
+        columns: tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]] = shown.split_columns(self.model.models, rows)
         return columns
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:

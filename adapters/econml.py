@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from econml.grf import RegressionForest
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo
-from ens_plugin.adapters.members import several_outputs, unequal_member_doubts
-from ens_plugin.adapters.sklearn.forest import are_recognised, checked_members, tree_splits
-from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, training_target
-from ens_plugin.adapters.trees import RowOrigin
-from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import ROUNDING, counted
+from ens_plugin.adapters.contract import EnsembleInfo
+from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods
+from ens_plugin.adapters.members import unequal_member_doubts
+from ens_plugin.adapters.sklearn.bags import checked_members
+from ens_plugin.adapters.sklearn.known_rows import tree_splits
+from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, are_recognised
+from ens_plugin.adapters.trees import RowOrigin, target_ranges
+from ens_plugin.core.validation import ROUNDING, AnyIntArray, counted
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
 
-class RegressionForestAdapter(EnsembleAdapter):
+class RegressionForestAdapter(SeededEnsemble, Library):
     """Adapter of EconML's RegressionForest, with one output.
 
     With ``inference=True``, the default, the library draws half of the rows for each group of `subforest_size` trees,
@@ -32,37 +33,39 @@ class RegressionForestAdapter(EnsembleAdapter):
     that chose the splits and those that gave the leaves their values.
     """
 
+    known: ClassVar[tuple[type, ...]] = (RegressionForest,)
+    distributions: ClassVar[tuple[str, ...]] = ("econml", "scikit-learn")
+    library: ClassVar[str] = "econml"
+    works_in_fork: ClassVar[bool] = True
+
     @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Return whether `model` is a RegressionForest, or of a subclass."""
-        return isinstance(model, RegressionForest)
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the ``fit`` method of the forest."""
+        return fit_methods(RegressionForest)
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Raise UnsupportedModelError: members are groups of trees, which `n_estimators` does not count."""
+        raise UnsupportedModelError(
+            f"This {type(estimator).__name__} cannot be grown: its members are groups of trees that "
+            "share half of the rows. Train it with the n_estimators you can afford, and cut it with "
+            "ens_plugin.truncate."
+        )
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest; a member is a group of trees where these share half of the rows."""
-        model = self.model
-        check_fitted(model)
-        check_learner(model, (RegressionForest,))
-        if model.n_outputs_ > 1:
-            raise UnsupportedModelError(several_outputs(type(model).__name__, model.n_outputs_))
-        if len({len(group) for group in self._groups}) > 1:
+        self.check_learned()
+        self.refuse_outputs(self.model.n_outputs_)
+        if len({len(group) for group in self.members}) > 1:
             raise UnsupportedModelError(
-                f"The groups of trees of this {type(model).__name__} differ in size: trees were added by a warm start "
-                "with another subforest_size. Refit all trees in one call of fit."
+                f"The groups of trees of this {type(self.model).__name__} differ in size: trees were added by a warm "
+                "start with another subforest_size. Refit all trees in one call of fit."
             )
-        return EnsembleInfo(
-            task="regression",
-            classes=None,
-            n_members=len(self._groups),
-            aggregation="mean",
-            output_kind="values",
-            bag_provenance="recorded",
-            is_row_independent=True,
-            distributions=("econml", "scikit-learn"),
-        )
+        return self.info_of("mean", "values")
 
     @cached_property
-    def _groups(self) -> list[list[int]]:
-        """Return the positions of the trees of each member."""
+    def members(self) -> Sequence[Sequence[int]]:
+        """The positions of the trees of each member."""
         if self.model.inference_:
             return [[int(tree) for tree in group] for group in self.model.slices_]
         return [[tree] for tree in range(len(self.model.estimators_))]
@@ -81,41 +84,33 @@ class RegressionForestAdapter(EnsembleAdapter):
             )
         return np.asarray(rows)
 
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the values of the members for the prepared rows, means over their trees."""
-        chosen = members or range(self.n_members)
-        found = np.zeros((len(chosen), features.shape[0]))
-        for place, member in enumerate(chosen):
-            rows = slice(None) if wanted is None else np.flatnonzero(wanted[place])
-            part = features[rows]
-            if part.shape[0]:
-                found[place, rows] = self._mean(self._groups[member], part)
-        return found
+    def member_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
+        """Return the mean values of the trees of a member."""
+        total = np.zeros(rows.shape[0])
+        for tree in self.members[member]:
+            total += self.model.estimators_[tree].predict(rows)[:, 0]
+        return total / len(self.members[member])
 
-    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags from the library's ``get_subsample_inds``, after checking trees against the rows."""
-        n_rows = features.shape[0]
+    def check_bags(self, n_rows: int) -> None:
+        """Raise DataMismatchError for another number of rows than all trees were trained on."""
         trained = int(self.model.n_samples_[0])
         if n_rows != trained or len(set(self.model.n_samples_)) > 1:
             raise DataMismatchError(
                 f"X has {counted(n_rows, 'row')}, but the {type(self.model).__name__} was trained on {trained}. Pass "
                 'the exact training rows in training order, or data="holdout" for rows the model was not trained on.'
             )
-        target = training_target(y, None, n_rows)
-        is_proved = self._check_rows(features, target)
-        self._check_first_splits(features)
-        members = (np.concatenate([self._samples[tree] for tree in group]) for group in self._groups)
-        return Bags.from_indices(members, n_rows).with_proof(BagProof(target=is_proved))
+
+    def draw(self, member: int) -> AnyIntArray:
+        """Return the rows of all trees of a member."""
+        return np.concatenate([self._samples[tree] for tree in self.members[member]])
 
     def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, in training order."""
         if features.shape[0] != self.model.n_samples_[0]:
             return "unknown"
-        target = training_target(y, None, features.shape[0])
-        trees = [self.model.estimators_[self._groups[member][0]] for member in checked_members(self.n_members)]
-        return "training" if are_recognised(trees, lambda: self._check_rows(features, target)) else "unknown"
+        target = self.target_of(y, features.shape[0])
+        trees = [self.model.estimators_[self.members[member][0]] for member in checked_members(self.n_members)]
+        return "training" if are_recognised(trees, lambda: self.prove(features, target)) else "unknown"
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
@@ -127,7 +122,7 @@ class RegressionForestAdapter(EnsembleAdapter):
 
     def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that members are groups of trees, where they are."""
-        n_trees = len(self._groups[0])
+        n_trees = len(self.members[0])
         if n_trees == 1:
             return ()
         sentence = (
@@ -139,7 +134,7 @@ class RegressionForestAdapter(EnsembleAdapter):
 
     def truncated(self, size: int) -> Any:
         """Return a forest of copies of the trees of the first `size` members."""
-        part, n_trees = copy(self.model), sum(map(len, self._groups[:size]))
+        part, n_trees = copy(self.model), sum(map(len, self.members[:size]))
         part.n_estimators, part.estimators_ = n_trees, self.model.estimators_[:n_trees]
         for name in ("slices_", "slices_n_samples_", "slices_n_samples_subsample_"):
             setattr(part, name, getattr(self.model, name)[: size if self.model.inference_ else None])
@@ -151,40 +146,9 @@ class RegressionForestAdapter(EnsembleAdapter):
     def _samples(self) -> Sequence[NDArray[np.int64]]:
         return [np.asarray(rows) for rows in self.model.get_subsample_inds()]
 
-    def _mean(self, group: Sequence[int], rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        total = np.zeros(rows.shape[0])
-        for tree in group:
-            total += self.model.estimators_[tree].predict(rows)[:, 0]
-        return total / len(group)
-
-    def _check_rows(self, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
-        """Raise DataMismatchError unless trees of three members can have been trained; return whether y is proved."""
-        members = checked_members(self.n_members)
-        return all([self._check_tree(self._groups[member][0], features, target) for member in members])
-
-    def _check_first_splits(self, features: NDArray[np.float64]) -> None:
-        """Raise DataMismatchError unless the rows of every tree fall on the sides of its first split as in training."""
-        trees = enumerate(self.model.estimators_)
-        others = [tree for tree, grown in trees if self._has_other_split(grown, self._samples[tree], features)]
-        if others:
-            raise DataMismatchError(
-                f"These are not the rows the model was trained on, or not those of all its trees: in {len(others)} of "
-                f"{len(self.model.estimators_)} trees, tree {others[0]} the first, the first split counted other rows "
-                "at training. X and y must be the exact training rows in training order; for rows that no tree was "
-                'trained on pass data="holdout".'
-            )
-
-    def _has_other_split(self, grown: Any, drawn: NDArray[np.int64], features: NDArray[np.float64]) -> bool:
-        nodes = grown.tree_
-        left = nodes.children_left[0]
-        if left == -1:
-            return False
-        rows = drawn[grown.get_train_test_split_inds()[0]]
-        n_left = np.count_nonzero(features[rows, nodes.feature[0]] <= nodes.threshold[0])
-        counted = nodes.n_node_samples_train
-        return bool(counted[left] != n_left or counted[nodes.children_right[0]] != rows.size - n_left)
-
-    def _check_tree(self, tree: int, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
+    def check_member(self, member: int, features: NDArray[np.float64], target: NDArray[Any] | None) -> bool:
+        """Raise DataMismatchError unless a member's first tree can have been trained; return whether y is proved."""
+        tree = self.members[member][0]
         grown, drawn = self.model.estimators_[tree], self._samples[tree]
         for_splits, for_values = (drawn[part] for part in grown.get_train_test_split_inds())
         leaves, nodes = grown.apply(features), grown.tree_
@@ -204,17 +168,14 @@ class RegressionForestAdapter(EnsembleAdapter):
         """Raise DataMismatchError where y cannot give the values of leaves, whatever the weights of the fit."""
         nodes = self.model.estimators_[tree].tree_
         value, reached = np.asarray(nodes.value).reshape(nodes.node_count, -1)[:, 0], np.unique(leaves)
-        lowest, highest = np.full(nodes.node_count, np.inf), np.full(nodes.node_count, -np.inf)
-        np.minimum.at(lowest, leaves, target)
-        np.maximum.at(highest, leaves, target)
+        ranges = target_ranges(leaves, target, nodes.node_count)
         slack = ROUNDING * max(float(np.abs(target).max()), 1e-300)
-        outside = ((value < lowest - slack) | (value > highest + slack))[reached]
+        outside = ((value < ranges["lowest"] - slack) | (-value < ranges["highest"] - slack))[reached]
         if outside.any():
             raise DataMismatchError(
                 f"y is not the target the model was trained on: {np.count_nonzero(outside)} of {reached.size} leaves "
-                "of "
-                f"tree {tree} hold a value that y of the rows in them cannot give. X and y must be the exact training "
-                'rows in training order; for rows the model was not trained on pass data="holdout".'
+                f"of tree {tree} hold a value that y of the rows in them cannot give. X and y must be the exact "
+                'training rows in training order; for rows the model was not trained on pass data="holdout".'
             )
         mean = np.bincount(leaves, target, nodes.node_count)[reached] / np.bincount(leaves)[reached]
         return bool((np.abs(mean - value[reached]) <= slack).all())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
-from os import PathLike
 from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Literal, TypeVar
@@ -191,18 +189,8 @@ def _as_categories(column: Any, trained: list[Any]) -> Any:
     return column.astype(pd.CategoricalDtype([*trained, *others]))
 
 
-_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
-
-
-@cache
-def installed_version(name: str) -> str:
-    """Return the version of an installed distribution, read once in a process.
-
-    ``importlib.metadata.version`` parses the whole description, 10 ms for a long one.
-    """
-    header, _, _ = (distribution(name).read_text("METADATA") or "").partition("\n\n")
-    stated = _VERSION.search(header)
-    return version(name) if stated is None else stated[1]
+# Reading a long description takes 10 ms.
+installed_version = cache(version)
 
 
 def first_installed(*names: str) -> tuple[str, ...]:
@@ -584,179 +572,15 @@ GROWABLE = (
     "n_estimators=1, also as the last step of a Pipeline"
 )
 
-_SUPPORTED = (
-    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM in rf mode, XGBoost's parallel "
-    "trees and Spark ML's RandomForest*, each also inside a pipeline or a search, ens_plugin.CustomEnsemble, and "
-    "forests of imbalanced-learn, quantile-forest, scikit-survival, EconML and YDF. For yet another library, "
+SUPPORTED = (
+    "Supported are scikit-learn's RandomForest*, ExtraTrees*, Bagging* and IsolationForest, LightGBM in rf mode, "
+    "XGBoost's parallel trees and Spark ML's RandomForest*, each also inside a pipeline or a search, "
+    "ens_plugin.CustomEnsemble, imbalanced-learn's BalancedRandomForestClassifier, BalancedBaggingClassifier and "
+    "EasyEnsembleClassifier, quantile-forest's and scikit-survival's forests, EconML's RegressionForest, and YDF's "
+    "RandomForestModel. For yet another library, write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) "
+    "describes: register it with ens_plugin.register_adapter for this Python process, or install it as a package with "
+    "an entry point of the group 'ens_plugin.adapters' for the command line and every other process."
 )
-_OWN_ADAPTER = (
-    "write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) describes: register it with "
-    "ens_plugin.register_adapter for this Python process, or install it as a package with an entry point of the group "
-    "'ens_plugin.adapters' for the command line and every other process."
-)
-_SUPPORTED += _OWN_ADAPTER
-# By the import name of a library of which some models are covered: its name, and which are.
-_COVERED = {
-    "econml": ("EconML", "RegressionForest is; effects of a treatment, which others estimate, are seen in no row"),
-    "imblearn": (
-        "imbalanced-learn",
-        "BalancedRandomForestClassifier, BalancedBaggingClassifier and EasyEnsembleClassifier are",
-    ),
-    "lightgbm": ("LightGBM", "LGBMClassifier, LGBMRegressor and Booster are, trained with boosting_type='rf'"),
-    "pyspark": (
-        "Spark ML",
-        "RandomForestClassificationModel and RandomForestRegressionModel are, alone, as the last stage of a "
-        "PipelineModel, or as the best of a search",
-    ),
-    "quantile_forest": (
-        "quantile-forest",
-        "RandomForestQuantileRegressor and ExtraTreesQuantileRegressor are, and what quantile_at makes of them",
-    ),
-    "sksurv": (
-        "scikit-survival",
-        "RandomSurvivalForest and ExtraSurvivalTrees are, and what survival_at makes of them",
-    ),
-    "xgboost": ("XGBoost", "XGBRFClassifier, XGBRFRegressor and others of parallel trees in one round are"),
-    "ydf": ("YDF", "RandomForestModel is, on held-out rows"),
-}
-_ARRAYS = (
-    "pass what its trees predict for held-out rows, as arrays: ens_plugin.CustomEnsemble(outputs, None, "
-    "aggregation=...)."
-)
-_CUML = (
-    "Convert the forest to one of scikit-learn, with model.as_sklearn() where its release has that, and pass rows that "
-    f'it was not trained on, with data="holdout": its bags are drawn on the GPU. Or {_ARRAYS}'
-)
-_H2O = f"Of a forest, {_ARRAYS}"
-_BOOSTING = (
-    "AdaBoostClassifier",
-    "AdaBoostRegressor",
-    "GradientBoostingClassifier",
-    "GradientBoostingRegressor",
-    "HistGradientBoostingClassifier",
-    "HistGradientBoostingRegressor",
-)
-_NO_SIZE = (
-    "Members of boosting correct one another, so no error curve describes them, and fewer or more of them make "
-    "another model."
-)
-# Ensembles of this package that no adapter can read.
-_NO_MEANS = {
-    "BootstrapModelAveragingClassifier": "A BootstrapModelAveragingClassifier adds up joint probabilities, of which a "
-    "few models may hold nearly all. Error curves are known for means of votes, probabilities or scores only. Its own "
-    "settled_rows(X) and models_to_settle(X) give its distance from infinitely many models.",
-}
-# Wrappers around ensembles, whose own predictions are no means over members.
-_WRAPPERS = {
-    "CalibratedClassifierCV": "A CalibratedClassifierCV maps the mean of an ensemble's members to other "
-    "probabilities, so "
-    "its own predictions are no mean over members. Pass the ensemble inside it: with ensemble=False or a fitted one, "
-    "model.calibrated_classifiers_[0].estimator; else each has its own, trained on the rows of its folds. Its size is "
-    "judged before the calibration.",
-    "TransformedTargetRegressor": "A TransformedTargetRegressor transforms the mean of an ensemble's members, so its "
-    "own predictions are no mean over members. Pass model.regressor_ with "
-    "model.transformer_.transform(y.reshape(-1, 1)).ravel() as y: the errors are then in the unit of the transformed "
-    "y.",
-    "VotingClassifier": "{voting}",
-    "VotingRegressor": "{voting}",
-    "StackingClassifier": "{stacking}",
-    "StackingRegressor": "{stacking}",
-    "ClassifierChain": "{chain}",
-    "RegressorChain": "{chain}",
-    "OneVsRestClassifier": "A OneVsRestClassifier compares ensembles of two labels, one for each label against the "
-    "others, so its own predictions are no mean over members. Pass each alone: model.estimators_[k] with "
-    "model.label_binarizer_.transform(y).toarray()[:, k] as y. Forests and bagged trees take all labels without it.",
-    "OneVsOneClassifier": "A OneVsOneClassifier lets one ensemble for each pair of labels vote, so its own predictions "
-    "are no mean over members. Pass each alone: model.estimators_[k] with the rows of the k-th pair (a, b) of "
-    "itertools.combinations(model.classes_, 2), X[(y == a) | (y == b)], and (y == b)[(y == a) | (y == b)].astype(int) "
-    "as y. Forests and bagged trees take all labels without it.",
-    "OutputCodeClassifier": "An OutputCodeClassifier compares the outputs of several ensembles with a code for each "
-    "label, so its own predictions are no mean over members. Pass each alone: model.estimators_[k] with "
-    "model.code_book_[numpy.searchsorted(model.classes_, y), k].astype(int) as y. Forests and bagged trees take all "
-    "labels without it.",
-    "SelfTrainingClassifier": "A SelfTrainingClassifier trains its ensemble on labels that the ensemble predicted, so "
-    "out-of-bag rows are judged by labels that may be wrong. Pass model.estimator_ with rows that it was not trained "
-    'on, whose labels are known, and data="holdout".',
-    "TunedThresholdClassifierCV": "{threshold}",
-    "FixedThresholdClassifier": "{threshold}",
-    "SelectFromModel": "A SelectFromModel chooses columns and predicts nothing. Pass the ensemble by which it chose "
-    "them, model.estimator_, or the pipeline that ends in an ensemble trained on the chosen columns.",
-    "SequentialFeatureSelector": "A SequentialFeatureSelector chooses columns, predicts nothing and keeps no fitted "
-    "ensemble. Pass the pipeline that ends in an ensemble trained on the chosen columns, or train one on "
-    "model.transform(X).",
-}
-_VOTING = (
-    "The models of a {name} were each trained on all rows and are not drawn alike, so there are neither out-of-bag "
-    "rows "
-    "nor a size to choose. Pass the ensembles in model.estimators_ one by one. If they are alike, forests that differ "
-    "in random_state only, their trees are one larger forest: train that with n_estimators as large as their sum. For "
-    "models that you drew at random from one population, pass "
-    "ens_plugin.CustomEnsemble.from_estimators(model.estimators_, None) with held-out rows."
-)
-_STACKING = (
-    "A {name} puts another model on top of its estimators, so its predictions are no mean over members. Pass the "
-    "ensembles in model.estimators_ one by one."
-)
-_THRESHOLD = (
-    "A {name} cuts the mean of an ensemble's members at a threshold of its own, so its labels are others than those of "
-    "which the error is estimated. Pass model.estimator_ with the same rows. For the error at the threshold, also pass "
-    "metric=lambda y, mean: ((mean[:, 1] >= {cut}) != (y == model.classes_[1])).mean()."
-)
-_CHAIN = (
-    "In a {name}, each model takes the outputs before its own as further columns: in training the true ones, and in "
-    "use those that it predicts. The error of one model depends on those before, and none is a mean over members. "
-    "Train one forest on all outputs, or a MultiOutputClassifier or MultiOutputRegressor, which ens_plugin.analyze "
-    "takes."
-)
-
-
-def no_adapter(model: object) -> str:
-    """Return why no adapter accepts a model, and what to do instead."""
-    name = type(model).__name__
-    if name in _NO_MEANS:
-        return _NO_MEANS[name]
-    if isinstance(model, (str, PathLike)):
-        return (
-            f"{str(model)!r:.80} is of type {name}, not a fitted ensemble. Load the model first, with "
-            "joblib.load or mlflow.sklearn.load_model for example, or use the command line, which takes paths and "
-            "URIs: ens-plugin analyze MODEL."
-        )
-    if isinstance(model, type):
-        return (
-            f"{model.__name__} is a class, not a fitted ensemble. Create one and fit it: {model.__name__}().fit(X, y)."
-        )
-    if name in _WRAPPERS and type(model).__module__.startswith("sklearn."):
-        shared = {"{voting}": _VOTING, "{stacking}": _STACKING, "{chain}": _CHAIN, "{threshold}": _THRESHOLD}
-        text = shared.get(_WRAPPERS[name], _WRAPPERS[name])
-        cut = "model.best_threshold_" if name.startswith("Tuned") else "model.threshold"
-        return text.replace("{name}", name).replace("{cut}", cut)
-    if any(cls.__name__ in _BOOSTING and cls.__module__.startswith("sklearn.") for cls in type(model).__mro__):
-        return f"No adapter accepts {name}. {_NO_SIZE} {_SUPPORTED}"
-    if name in ("MultiOutputClassifier", "MultiOutputRegressor") and hasattr(model, "estimators_"):
-        return several_outputs(name, len(model.estimators_))
-    home = type(model).__module__
-    library = home.partition(".")[0]
-    if library == "h2o":
-        return (
-            f"No adapter accepts {name} of H2O. {_NO_SIZE if 'GradientBoosting' in name or 'XGBoost' in name else _H2O}"
-        )
-    if library == "cuml":
-        return f"No adapter accepts {name} of cuml. {_CUML}"
-    # Of its class: LightGBM's CVBooster returns a function for every name.  Spark's models transform.
-    is_model = library == "pyspark" or any(callable(getattr(type(model), own, None)) for own in ("predict", "fit"))
-    if library in _COVERED and is_model:
-        title, covered = _COVERED[library]
-        is_boosting = "Boost" in name or name.startswith("GBT")
-        remedy = _NO_SIZE if is_boosting else f"For another, {_OWN_ADAPTER}"
-        return f"{name} of {title} is not covered: of {title}'s models {covered}. {remedy}"
-    # Another object without predict may be a model that an adapter could read.
-    if not is_model and (home == "builtins" or library in _COVERED or hasattr(type(model), "__len__")):
-        origin = "" if home == "builtins" else f" of {library}"
-        return (
-            f"The model is of type {name}{origin}, which has no predict of its own, so it is no trained "
-            "ensemble. Pass one, such as RandomForestClassifier().fit(X, y) returns."
-        )
-    return f"No adapter accepts {home}.{name}. {_SUPPORTED}"
 
 
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:

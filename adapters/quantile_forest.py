@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from numbers import Real
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from quantile_forest import ExtraTreesQuantileRegressor, RandomForestQuantileRegressor
 
-from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
-from ens_plugin.adapters.members import several_outputs
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo
+from ens_plugin.adapters.library import FitSite, Trainer, fit_methods, retrain_members
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
-from ens_plugin.adapters.sklearn.training import check_fitted, check_predictions
+from ens_plugin.adapters.sklearn.training import check_predictions
 from ens_plugin.adapters.trees import RowOrigin
 from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
@@ -95,12 +95,22 @@ class QuantileForestAdapter(SklearnForestAdapter):
     """
 
     known: ClassVar[tuple[type, ...]] = (RandomForestQuantileRegressor, ExtraTreesQuantileRegressor)
+    distributions: ClassVar[tuple[str, ...]] = ("quantile-forest", "scikit-learn")
+    library: ClassVar[str] = "quantile_forest"
+    flavor = None
+
+    @classmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the ``fit`` methods of the forests."""
+        return fit_methods(*cls.known)
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Return the function that trains anew at each size."""
+        return retrain_members
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest, whose leaves must all keep the same number of training values."""
-        check_fitted(self.model)
-        if self.model.n_outputs_ > 1:
-            raise UnsupportedModelError(several_outputs(type(self.model).__name__, self.model.n_outputs_))
         info = super().describe()
         if np.unique(np.concatenate([kept[kept > 0] for kept in self._kept_values])).size > 1:
             raise UnsupportedModelError(
@@ -110,13 +120,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
                 "max_samples_leaf=1, the default, or pass "
                 "ens_plugin.CustomEnsemble.from_estimators(model.estimators_, model.estimators_samples_)."
             )
-        return replace(info, distributions=("quantile-forest", "scikit-learn"))
-
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the mean of the kept training values of the leaves that the prepared rows reach in each tree."""
-        return outputs_by_member(self._leaf_values, members or range(self.n_members), features, wanted)
+        return info
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the forest predicts the mean of its trees, if asked for the mean."""
@@ -174,7 +178,8 @@ class QuantileForestAdapter(SklearnForestAdapter):
         bounds = np.asarray(kept_bounds)
         return np.asarray(np.clip(found, bounds[:, :, 0], bounds[:, :, 1]))
 
-    def _leaf_values(self, member: int, rows: Any) -> NDArray[np.float64]:
+    def member_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
+        """Return the mean of the kept training values of the leaves that rows reach in one tree."""
         leaves = self.model.estimators_[member].apply(rows, check_input=False)
         return np.asarray(self._node_values[member].take(leaves))
 
@@ -248,7 +253,7 @@ class QuantileAtAdapter(EnsembleAdapter):
         """Return whether rows are training rows, as far as the forest shows it."""
         return self._forest.verify_rows(features, y)
 
-    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return self._forest.column_splits(features)
 

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
-from copy import copy
 from functools import cached_property
 from math import inf
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest
 from sksurv.metrics import concordance_index_censored
 
-from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
-from ens_plugin.adapters.members import unequal_member_doubts
-from ens_plugin.adapters.sklearn.bags import BagCounts, check_first_splits, seeded_bags
-from ens_plugin.adapters.sklearn.forest import (
-    are_recognised,
-    checked_members,
-    growth_is_known,
-    tree_splits,
-    truncated_ensemble,
-)
-from ens_plugin.adapters.sklearn.training import check_fitted, check_learner, check_row_count, prepare_rows, redrawable
-from ens_plugin.adapters.trees import RowOrigin
-from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.adapters.contract import EnsembleInfo
+from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, truncated_ensemble
 from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
-from ens_plugin.findings import Finding
+
+FORESTS = (RandomSurvivalForest, ExtraSurvivalTrees)
 
 
 class SurvivalAt:
@@ -146,77 +133,44 @@ def events_and_times(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.flo
     return event, times
 
 
-class SurvivalTreesAdapter(EnsembleAdapter):
+class SurvivalTreesAdapter(SeededEnsemble):
     """Base class of adapters of a RandomSurvivalForest or ExtraSurvivalTrees.
 
-    Bags are redrawn from the trees' seeds and proved on three trees: the rows must fill the leaves as in training, and
+    Bags are redrawn from the trees' seeds and proved on some trees: the rows must fill the leaves as in training, and
     their events and times must give the leaves' cumulative hazards (Nelson and Aalen's estimator).
     """
 
+    distributions: ClassVar[tuple[str, ...]] = ("scikit-survival", "scikit-learn")
+
     @property
-    @abstractmethod
-    def forest(self) -> Any:
-        """Return the fitted forest."""
+    def trees(self) -> list[Any]:
+        """The trees, whose nodes are those of scikit-learn."""
+        return list(self.members)
 
-    def prepare(self, X: Any) -> Any:
-        """Return X as float32, the type the trees compare with their thresholds."""
-        return prepare_rows(self.forest, X, np.float32)
+    def target_of(self, y: ArrayLike | None, n_rows: int) -> Any:
+        """Return whether each row had an event, and the time of the event or of the censoring."""
+        return None if y is None else events_and_times(np.asarray(y))
 
-    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
-        forest = self.forest
-        if not forest.bootstrap:
+    def check_bags(self, n_rows: int) -> None:
+        """Raise BagError or DataMismatchError unless the trees drew from so many rows."""
+        name = type(self.ensemble).__name__
+        if not self.ensemble.bootstrap:
             raise BagError(
-                f"This {type(forest).__name__} was trained without bootstrap, each tree on every row, so no row is "
-                "out of "
-                'bag. Pass data="holdout" with rows the model was not trained on, or refit with bootstrap=True.'
+                f"This {name} was trained without bootstrap, each tree on every row, so no row is out of bag. Pass "
+                'data="holdout" with rows the model was not trained on, or refit with bootstrap=True.'
             )
-        if not hasattr(forest, "_n_samples"):
+        if not hasattr(self.ensemble, "_n_samples"):
             raise BagError(
-                f"This {type(forest).__name__} does not keep how many rows it was trained on, as those of "
-                "scikit-survival before 0.24, so its bags cannot be drawn again. Train it with a newer release, or "
+                f"This {name} does not keep how many rows it was trained on, as those of scikit-survival before 0.24, "
+                "so its bags cannot be drawn again. Train it with a newer release, or "
                 'pass data="holdout" with rows the model was not trained on.'
             )
-        check_row_count(forest, features.shape[0])
-        is_proved = self._check_rows(features, y) and growth_is_known(features)
-        seeds = [tree.random_state for tree in forest.estimators_]
-        bags = seeded_bags(self._draw, seeds, features.shape[0], checked_members(self.n_members))
-        if growth_is_known(features, forest):
-            check_first_splits(forest.estimators_, features, BagCounts(bags))
-        return bags.with_proof(BagProof(target=is_proved))
+        super().check_bags(n_rows)
 
-    def doubts(self) -> tuple[Finding, ...]:
-        """Return a doubt where a warm start added members with other parameters."""
-        return unequal_member_doubts(self.forest.estimators_)
-
-    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
-        """Return whether rows are training rows, in training order, by the growth of three trees."""
-        forest = self.forest
-        if features.shape[0] != getattr(forest, "_n_samples", None) or not growth_is_known(features):
-            return "unknown"
-        trees = [forest.estimators_[member] for member in checked_members(self.n_members)]
-        return "training" if are_recognised(trees, lambda: self._check_rows(features, y)) else "unknown"
-
-    def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
-        """Return rows as a table, and the thresholds of the columns that trees split."""
-        return features, tree_splits(self.forest.estimators_)
-
-    def _draw(self, member: int) -> NDArray[np.integer[Any]]:
-        one_tree = copy(redrawable(self.forest))
-        one_tree.estimators_ = [self.forest.estimators_[member]]
-        return np.asarray(one_tree.estimators_samples_[0])
-
-    def _check_rows(self, features: Any, y: ArrayLike | None) -> bool:
-        """Raise DataMismatchError unless three trees can be grown on these rows; return whether y is proved."""
-        target = None if y is None else events_and_times(np.asarray(y))
-        for member in checked_members(self.n_members):
-            self._check_tree(member, features, target)
-        # With low_memory=True, leaves keep a risk score in place of the hazards.
-        return target is not None and not self.forest.low_memory
-
-    def _check_tree(self, member: int, features: Any, target: tuple[NDArray[Any], NDArray[Any]] | None) -> None:
-        tree = self.forest.estimators_[member].tree_
-        draws = np.bincount(self._draw(member), minlength=features.shape[0])
+    def check_member(self, member: int, features: Any, target: Any) -> bool:
+        """Raise DataMismatchError unless a tree can be grown on these rows; return whether y is proved."""
+        tree = self.members[member].tree_
+        draws = np.bincount(self.draw(member), minlength=features.shape[0])
         rows = np.flatnonzero(draws)
         leaves = tree.apply(features[rows])
         is_leaf = tree.children_left == -1
@@ -224,12 +178,12 @@ class SurvivalTreesAdapter(EnsembleAdapter):
         if other:
             raise DataMismatchError(
                 f"These are not the rows the model was trained on: in {other} of {tree.n_leaves} leaves of tree "
-                f"{member}, "
-                "X has another number of rows than the tree counted at training. X and y must be the exact training "
-                'rows in training order; for rows the model was not trained on pass data="holdout".'
+                f"{member}, X has another number of rows than the tree counted at training. X and y must be the exact "
+                'training rows in training order; for rows the model was not trained on pass data="holdout".'
             )
-        if target is None or self.forest.low_memory:
-            return
+        # With low_memory=True, leaves keep a risk score in place of the hazards.
+        if target is None or self.ensemble.low_memory:
+            return False
         hazards = _last_hazards(leaves, target[0][rows], target[1][rows], draws[rows], tree.node_count)
         gap = np.abs(hazards - tree.value[:, -1, 0]) > ROUNDING * np.maximum(hazards, 1.0)
         if (gap & is_leaf).any():
@@ -239,6 +193,7 @@ class SurvivalTreesAdapter(EnsembleAdapter):
                 "must be the exact training rows in training order; for rows the model was not trained on pass "
                 'data="holdout".'
             )
+        return True
 
 
 def _last_hazards(
@@ -266,43 +221,29 @@ class SurvivalAtAdapter(SurvivalTreesAdapter):
     The trees' probabilities of survival beyond the time are averaged, as in the library.
     """
 
-    @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Return whether `model` is a survival forest at one time."""
-        return isinstance(model, SurvivalAt)
+    known: ClassVar[tuple[type, ...]] = (SurvivalAt,)
 
     @property
-    def forest(self) -> Any:
-        """Return the fitted forest."""
+    def ensemble(self) -> Any:
+        """The fitted forest."""
         return self.model.forest
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest, a classifier of events up to the time."""
-        from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest
-
-        forest, known = self.model.forest, (RandomSurvivalForest, ExtraSurvivalTrees)
-        if not isinstance(forest, known):
+        forest = self.ensemble
+        if not isinstance(forest, FORESTS):
             raise UnsupportedModelError(
                 f"survival_at takes a RandomSurvivalForest or ExtraSurvivalTrees of scikit-survival, not a "
                 f"{type(forest).__name__}."
             )
-        check_fitted(forest)
-        check_learner(forest, known)
+        # The forest's own adapter refuses what it cannot read.
+        SurvivalForestAdapter(forest)
         if forest.low_memory:
             raise UnsupportedModelError(
                 f"This {type(forest).__name__} was trained with low_memory=True, which keeps one risk score for each "
                 "leaf and no probability of survival. Refit with low_memory=False."
             )
-        return EnsembleInfo(
-            task="classification",
-            classes=self.model.classes_,
-            n_members=len(forest.estimators_),
-            aggregation="mean_proba",
-            output_kind="probabilities",
-            bag_provenance="recorded",
-            is_row_independent=True,
-            distributions=("scikit-survival", "scikit-learn"),
-        )
+        return self.info_of("mean_proba", "probabilities", self.model.classes_)
 
     def encode_target(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """Return 1 for rows with an event up to the time, 0 for the others."""
@@ -312,31 +253,21 @@ class SurvivalAtAdapter(SurvivalTreesAdapter):
         """Return inverse probabilities of not being censored, 0 for rows that were censored before the time."""
         return event_labels(y, self.model.time)[1]
 
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the trees' probabilities of survival beyond the time, and of an event up to it."""
-        return outputs_by_member(self._tree_outputs, members or range(self.n_members), features, wanted)
-
     def truncated(self, size: int) -> SurvivalAt:
         """Return a forest of copies of the first `size` trees, at the same time."""
-        forest = self.forest
-        part = truncated_ensemble(forest, size, {"estimators_": forest.estimators_[:size]})
-        return SurvivalAt(part, self.model.time)
+        return SurvivalAt(truncated_ensemble(self.ensemble, size), self.model.time)
 
     @cached_property
     def _place(self) -> int:
         """Return the position of the last step of the survival curves at or before the time; -1 if there is none."""
-        return int(np.searchsorted(self.forest.unique_times_, self.model.time, side="right")) - 1
+        return int(np.searchsorted(self.ensemble.unique_times_, self.model.time, side="right")) - 1
 
-    def _tree_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
-        tree = self.forest.estimators_[member].tree_
+    def member_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
+        """Return one tree's probabilities of survival beyond the time, and of an event up to it."""
+        tree = self.ensemble.estimators_[member].tree_
         # Nodes hold cumulative hazards and probabilities of survival, by time.
         beyond = tree.value[:, self._place, 1].take(tree.apply(rows)) if self._place >= 0 else np.ones(rows.shape[0])
         return np.stack([beyond, 1.0 - beyond], axis=1)
-
-
-_FORESTS = (RandomSurvivalForest, ExtraSurvivalTrees)
 
 
 class SurvivalForestAdapter(SurvivalTreesAdapter):
@@ -346,32 +277,13 @@ class SurvivalForestAdapter(SurvivalTreesAdapter):
     earlier event has the lower risk score; equal scores count half.
     """
 
+    known: ClassVar[tuple[type, ...]] = FORESTS
     loss_name = "1 - C"
-
-    @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Return whether `model` is a RandomSurvivalForest or ExtraSurvivalTrees, or of a subclass."""
-        return isinstance(model, _FORESTS)
-
-    @property
-    def forest(self) -> Any:
-        """Return the fitted forest."""
-        return self.model
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest, whose members predict risk scores."""
-        check_fitted(self.model)
-        check_learner(self.model, _FORESTS)
-        return EnsembleInfo(
-            task="regression",
-            classes=None,
-            n_members=len(self.model.estimators_),
-            aggregation="mean",
-            output_kind="values",
-            bag_provenance="recorded",
-            is_row_independent=True,
-            distributions=("scikit-survival", "scikit-learn"),
-        )
+        self.check_learned()
+        return self.info_of("mean", "values")
 
     def loss(self, target: NDArray[Any], prediction: NDArray[np.float64]) -> float:
         """Return 1 less Harrell's concordance index."""
@@ -383,21 +295,12 @@ class SurvivalForestAdapter(SurvivalTreesAdapter):
         event, time = events_and_times(y)
         return -np.where(event, time, np.nextafter(time, np.inf)).astype(np.float64)
 
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the trees' risk scores: the sum of the cumulative hazards at the times of events."""
-        return outputs_by_member(self._risks, members or range(self.n_members), features, wanted)
-
     def stored_oob_outputs(self) -> NDArray[np.float64] | None:
         """Return the mean out-of-bag risk scores that oob_score=True stored, or None."""
         return getattr(self.model, "oob_prediction_", None)
 
-    def truncated(self, size: int) -> Any:
-        """Return a forest of copies of the first `size` trees."""
-        return truncated_ensemble(self.model, size, {"estimators_": self.model.estimators_[:size]})
-
-    def _risks(self, member: int, rows: Any) -> NDArray[np.float64]:
+    def member_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
+        """Return one tree's risk scores: the sum of the cumulative hazards at the times of events."""
         tree = self.model.estimators_[member]
         values = tree.tree_.value
         nodes = values[:, 0, 0] if self.model.low_memory else values[:, tree.is_event_time_, 0].sum(axis=1)

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, OutputKind
-from ens_plugin.adapters.members import no_adapter, several_targets
+from ens_plugin.adapters.members import several_targets
+from ens_plugin.adapters.unsupported import no_adapter
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import one_line, refuse_lazy
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
@@ -344,7 +345,7 @@ def split_outputs(model: Any) -> list[Any]:
     """
     ensemble = inner_ensemble(model)
     if isinstance(ensemble, (type, PathLike)) or type(ensemble).__module__ == "builtins":
-        raise UnsupportedModelError(no_adapter(ensemble))
+        raise UnsupportedModelError(no_adapter(ensemble, lambda held: False))
     if _is_a(ensemble, "sklearn.ensemble", (*_FORESTS, "BaggingRegressor")) and not hasattr(ensemble, "estimators_"):
         raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
     n_outputs = output_count(ensemble, default=0)

@@ -1,44 +1,77 @@
-"""The bags of scikit-learn's ensembles, drawn again from their seeds and proved by the trees' counts."""
+"""The bags of scikit-learn's ensembles, drawn again from their seeds and proved by what some of the trees counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from numbers import Integral
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import DRAWN_TOGETHER, ProofStatistics, draw_bags, merge_sums
-from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.sklearn.training import draws_by_weight
+from ens_plugin.adapters.contract import ProofStatistics, merge_sums
+from ens_plugin.adapters.sklearn.training import RELEASE, draws_by_weight
 from ens_plugin.adapters.trees import target_ranges
-from ens_plugin.adapters.unwrap import IMPURITY_OUTPUTS, JOINT_WEIGHTS
-from ens_plugin.core.bags import Bags
-from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import NEGLIGIBLE, PART_ROWS, SINGLE_ROUNDING, BoolArray, FloatArray, counted
+from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
+from ens_plugin.core.validation import (
+    NEGLIGIBLE,
+    PART_ROWS,
+    SINGLE_ROUNDING,
+    AnyIntArray,
+    BoolArray,
+    FloatArray,
+    counted,
+)
 from ens_plugin.errors import BagError, DataMismatchError
-
-Columns: TypeAlias = Sequence[NDArray[np.integer[Any]] | None]
 
 _MEANS = ("squared_error", "friedman_mse", "poisson")
 _MEDIAN = "absolute_error"
-# The leaves of some rows are compared with the target: of each tree, one in so many of these, and others of the next.
-COMPARED_ROWS, ROW_TURNS = 240, 12
-# Of so many trees, the first is compared by its first split and the next by its leaves.
-TREE_TURNS = 3
-# Of a wide table, so many columns are kept as they were read.
-MOST_COLUMNS = 256
+# Trees that are compared with the rows: by chance, the leaves of one hardly ever agree with other rows, so a few would
+# prove the seeds.  Of trees of which a tenth was added on other rows, so many find one with a chance of 81 %.
+PROVING_TREES = 16
 # From release 1.9 on, weights decide which rows are drawn, and have no effect inside a tree.
-_WEIGHTS_ONLY_DRAW = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
+_WEIGHTS_ONLY_DRAW = RELEASE >= (1, 9)
+
+
+def checked_members(n_members: int, most: int = PROVING_TREES) -> list[int]:
+    """Return the positions of the members to compare with the rows: `most` or all, the first and the last too.
+
+    One is drawn from each of so many equal parts, so that members which a warm start added on other rows are among
+    them wherever they stand, unless they are few.
+    """
+    edges = np.linspace(0, n_members, most + 1).astype(np.int64)
+    drawn = np.random.default_rng(n_members).integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
+    return sorted({0, n_members - 1, *drawn.tolist()})
+
+
+def prove_members(check: Callable[[int], bool], n_members: int) -> bool:
+    """Return whether `check` proves the target for each of the :func:`checked_members`.
+
+    It raises DataMismatchError for a member of other rows or targets.  Where it does for some of the members only, the
+    error names these.
+    """
+    members, are_proved, refused = checked_members(n_members), list[bool](), dict[int, DataMismatchError]()
+    for member in members:
+        try:
+            are_proved.append(check(member))
+        except DataMismatchError as error:
+            refused[member] = error
+    if not refused:
+        return all(are_proved)
+    first = next(iter(refused))
+    if not are_proved:
+        raise refused[first]
+    raise DataMismatchError(
+        f"{refused[first]} Or these are not the rows of all its trees: of {len(members)} that were compared, "
+        f"{len(refused)} differ, tree {first} the first, and the others do not. Trees that were added on other rows, "
+        "by estimators_ += or by a warm start, have bags of rows that are not kept: refit all trees on one table, or "
+        'pass data="holdout" with rows that no tree was trained on.'
+    ) from refused[first]
 
 
 def check_growth(
     tree: Any,
     features: Any,
-    drawn: NDArray[np.integer[Any]],
+    drawn: AnyIntArray,
     target: NDArray[Any] | None,
     member: int,
     *,
@@ -107,12 +140,7 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any] | None) -> tuple[
     return counted.ravel(), found.reshape(nodes.node_count, n_labels)[is_leaf].ravel()
 
 
-def growth_sums(
-    tree: Any,
-    features: Any,
-    target: NDArray[Any] | None,
-    draws: NDArray[np.integer[Any]],
-) -> ProofStatistics:
+def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None, draws: AnyIntArray) -> ProofStatistics:
     """Return, for each node of a tree, the sums over some rows of its bag that prove its growth."""
     leaves = tree.tree_.apply(features)
     n_nodes = tree.tree_.node_count
@@ -160,10 +188,9 @@ def judge_growth(
     else:
         is_proved = True
     if differing.any():
-        n_shown = _n_differing(tree, sums, is_leaf, differing)
         raise DataMismatchError(
-            f"y is not the target the model was trained on: {n_shown} of {nodes.n_leaves} leaves of tree "
-            f"{member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
+            f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {nodes.n_leaves} leaves "
+            f"of tree {member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
             'rows in training order; for rows the model was not trained on pass data="holdout".'
         )
     return is_proved
@@ -190,7 +217,9 @@ def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> B
     value = nodes.value[is_leaf, 0, :]
     if "by_label" in sums.added:
         drawn = sums.added["by_label"].reshape(nodes.node_count, -1)[is_leaf]
-        return _has_other_shares(nodes.weighted_n_node_samples[is_leaf, None] * value, drawn)
+        weight = nodes.weighted_n_node_samples[is_leaf, None] * value
+        # Of a single leaf, some factors of the labels explain any shares.
+        return _has_other_shares(weight, drawn, drawn.shape[0] == 1 or _counts_draws(nodes, sums, is_leaf))
     if tree.criterion in _MEANS:
         size = sums.added["size"]
         gap = np.abs(value[:, 0] * draws - sums.added["total"][is_leaf])
@@ -201,31 +230,15 @@ def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> B
     return None
 
 
-def _n_differing(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, differing: BoolArray) -> int:
-    """Return how many leaves differ, for a message.
-
-    One changed label changes the factor of its label, and with it every leaf that has the label.  Where each draw has
-    weight 1, the factors are known to be 1.
-    """
-    nodes = tree.tree_
-    if "by_label" in sums.added and _counts_draws(nodes, sums, is_leaf):
-        weight = nodes.weighted_n_node_samples[is_leaf, None] * nodes.value[is_leaf, 0, :]
-        drawn = sums.added["by_label"].reshape(nodes.node_count, -1)[is_leaf]
-        differing = (
-            np.abs(weight - drawn) > SINGLE_ROUNDING * np.maximum(weight, drawn).sum(axis=1, keepdims=True)
-        ).any(axis=1)
-    return int(np.count_nonzero(differing))
-
-
-def _has_other_shares(weight: FloatArray, drawn: FloatArray) -> BoolArray:
-    """Return which leaves have weights by label that are not the draws of the label times a factor of the label."""
+def _has_other_shares(weight: FloatArray, drawn: FloatArray, is_exact: bool) -> BoolArray:
+    """Return which leaves have weights by label that are not the draws of the label, times a factor of each label."""
     n_leaves, n_labels = weight.shape
     # Most leaves have few of many labels.
     cell = np.flatnonzero((weight != 0) | (drawn != 0))
     leaf, label = np.divmod(cell, n_labels)
     weight, drawn = weight.take(cell), drawn.take(cell)
     factor = np.bincount(label, weight, n_labels) / np.maximum(np.bincount(label, drawn, n_labels), 1.0)
-    expected = drawn if n_leaves == 1 else factor[label] * drawn
+    expected = drawn if is_exact else factor[label] * drawn
     slack = SINGLE_ROUNDING * np.maximum(np.bincount(leaf, weight, n_leaves)[leaf], expected)
     return np.bincount(leaf, np.abs(weight - expected) > slack, n_leaves) > 0
 
@@ -239,189 +252,6 @@ def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
     largest = np.maximum(np.abs(lowest), np.abs(highest))
     slack = SINGLE_ROUNDING * np.where(np.isfinite(largest), largest, 0.0)
     return np.asarray((value[:, 0, 0] < lowest - slack) | (value[:, 0, 0] > highest + slack))
-
-
-class BagCounts:
-    """Numbers of the rows of each bag that some condition selects, as trees count them."""
-
-    def __init__(self, bags: Bags, rows_of: Callable[[int], NDArray[np.integer[Any]]] | None = None) -> None:
-        self.bags, self._rows_of = bags, rows_of
-
-    def of(self, member: int, is_selected: BoolArray | None) -> tuple[int, int]:
-        """Return the number of rows of one bag, and of those of them that a mask of all rows selects, if given."""
-        if self._rows_of is not None:
-            drawn = self._rows_of(member)
-            return drawn.size, 0 if is_selected is None else int(np.count_nonzero(is_selected.take(drawn)))
-        in_bag = self.bags.member(member)
-        size = int(np.count_nonzero(in_bag))
-        return size, 0 if is_selected is None else int(np.count_nonzero(in_bag & is_selected))
-
-
-def check_growth_of_all(
-    trees: Sequence[Any],
-    features: Any,
-    counts: BagCounts,
-    target: NDArray[Any] | None,
-    columns: Columns | None = None,
-    *,
-    weights_are_known: bool,
-) -> None:
-    """Raise DataMismatchError unless each tree can have been grown on its bag, by checks that read few rows or nodes.
-
-    Of every third tree, the first split is checked as by :func:`check_first_splits`.  In the trees that follow these,
-    the leaves that some rows of the bag reach must hold what a leaf with the targets of these rows can hold.  Both
-    checks of all trees would take more than 2 % of the time of an analysis.
-    """
-    check_first_splits(trees, features, counts, columns, step=1 if target is None else TREE_TURNS)
-    members = range(1, len(trees), TREE_TURNS)
-    if target is None or not members:
-        return
-    chosen = spread_rows(features.shape[0], COMPARED_ROWS)
-    some, in_bag = features[chosen], counts.bags.at(chosen)
-
-    def is_of_other_target(member: int) -> bool:
-        is_in_turn = (member // TREE_TURNS + np.arange(chosen.size)) % ROW_TURNS == 0
-        rows = np.flatnonzero(in_bag[member] & is_in_turn)
-        if not rows.size:
-            return False
-        own = some[rows] if columns is None or columns[member] is None else some[rows][:, columns[member]]
-        # The estimator's own apply takes three times as long, to check what has been checked.
-        leaves = trees[member].tree_.apply(own)
-        return _holds_other_target(trees[member], leaves, target[chosen[rows]], weights_are_known) and (
-            # Before scikit-learn 1.9, rows of weight zero were drawn and had no effect on a tree.
-            weights_are_known or trees[member].tree_.n_node_samples[0] == counts.of(member, None)[0]
-        )
-
-    _refuse_other_trees(
-        {member: is_of_other_target(member) for member in members},
-        "y is not the target the model was trained on",
-        "leaves hold what y of their rows cannot give",
-    )
-
-
-def first_splits(
-    trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
-) -> NDArray[np.int64]:
-    """Return the numbers of rows of trees' bags, and of those that go to the left of the first split."""
-    column_at = _reader(features)
-    found = [
-        _first_split(trees[member], member, counts, column_at, None if columns is None else columns[member])
-        for member in range(0, len(trees), step)
-    ]
-    return np.array(found, dtype=np.int64)
-
-
-def judge_first_splits(trees: Sequence[Any], found: NDArray[np.int64], *, step: int = 1) -> None:
-    """Raise DataMismatchError unless the :func:`first_splits` of all rows are those of the training."""
-    _refuse_other_trees(
-        {step * place: _has_other_split(trees[step * place], *sizes) for place, sizes in enumerate(found.tolist())},
-        "These are not the rows the model was trained on",
-        "the first split counted other rows at training",
-    )
-
-
-def check_first_splits(
-    trees: Sequence[Any], features: Any, counts: BagCounts, columns: Columns | None = None, *, step: int = 1
-) -> None:
-    """Raise DataMismatchError unless the rows of each tree's bag fall on the two sides of its first split as they did.
-
-    So trees are found that were grown on other rows than the rest, as after ``estimators_ +=`` or a warm start on other
-    rows.  As many rows of another bag fall on each side by chance in 1 / (2 sqrt(pi m p (1 - p))) of the trees at most,
-    m the rows of a bag, of which a share p falls to the left.
-    """
-    judge_first_splits(trees, first_splits(trees, features, counts, columns, step=step), step=step)
-
-
-def _first_split(
-    tree: Any,
-    member: int,
-    counts: BagCounts,
-    column_at: Callable[[int], NDArray[Any]],
-    columns: NDArray[np.integer[Any]] | None,
-) -> tuple[int, int]:
-    """Return the number of rows of a tree's bag, and of those that go to the left of its first split."""
-    nodes = tree.tree_
-    column = nodes.feature[0]
-    if column < 0:
-        return counts.of(member, None)
-    return counts.of(member, _go_left(nodes, column_at(int(column if columns is None else columns[column]))))
-
-
-def _has_other_split(tree: Any, size: int, n_left: int) -> bool:
-    """Return whether a tree counted more rows than its bag has, in all or on a side of its first split."""
-    nodes = tree.tree_
-    counted, left = nodes.n_node_samples, nodes.children_left[0]
-    if left == -1:
-        return bool(counted[0] > size)
-    return bool(counted[left] > n_left or counted[nodes.children_right[0]] > size - n_left)
-
-
-def _reader(features: Any) -> Callable[[int], NDArray[Any]]:
-    """Return a function that reads columns of an array or sparse matrix, each once."""
-    table = features if isinstance(features, np.ndarray) else features.tocsc()
-
-    @lru_cache(MOST_COLUMNS)
-    def column_at(column: int) -> NDArray[Any]:
-        values = table[:, [column]]
-        return np.ascontiguousarray(values if isinstance(values, np.ndarray) else values.toarray())[:, 0]
-
-    return column_at
-
-
-def _go_left(nodes: Any, values: NDArray[Any]) -> BoolArray:
-    """Return which values go to the left of a tree's first split."""
-    # The largest threshold of the values' own type that is not above the tree's, so that no value is converted.
-    threshold = values.dtype.type(nodes.threshold[0])
-    if threshold > nodes.threshold[0]:
-        threshold = np.nextafter(threshold, -np.inf, dtype=values.dtype)
-    is_left: BoolArray = values <= threshold
-    return is_left | np.isnan(values) if nodes.missing_go_to_left[0] else is_left
-
-
-def _holds_other_target(
-    tree: Any, leaves: NDArray[np.integer[Any]], target: NDArray[Any], weights_are_known: bool
-) -> bool:
-    """Return whether the leaves of rows of a tree's bag hold what no leaf with the rows' targets can hold."""
-    nodes = tree.tree_
-    # Monotonic constraints move the values of leaves.
-    if getattr(tree, "monotonic_cst", None) is not None:
-        return False
-    if hasattr(tree, "classes_"):
-        own, label = tree.classes_, target
-        if own[-1] != own.size - 1:  # trained without rows of some label
-            label = np.searchsorted(own, target)
-            if not np.array_equal(own.take(label, mode="clip"), target):
-                return True
-        return bool((nodes.value[leaves, 0, label] == 0).any())
-    gap = np.abs(nodes.value[leaves, 0, 0] - target)
-    is_single = nodes.n_node_samples[leaves] == 1
-    if (gap > SINGLE_ROUNDING * np.abs(target))[is_single].any():
-        return True
-    if not weights_are_known:
-        return False
-    # No value is further from the mean of a leaf than if it had all of the leaf's squared or absolute deviation.
-    total = nodes.weighted_n_node_samples[leaves] * getattr(tree, IMPURITY_OUTPUTS, 1)
-    if tree.criterion in ("squared_error", "friedman_mse"):
-        largest = np.sqrt(total * np.maximum(nodes.impurity[leaves], 0.0))
-    elif tree.criterion == _MEDIAN:
-        largest = total * nodes.impurity[leaves]
-    else:
-        return False
-    scale = np.abs(target).max(initial=0.0)
-    return bool((gap > largest * (1.0 + SINGLE_ROUNDING) + SINGLE_ROUNDING * scale * np.sqrt(total)).any())
-
-
-def _refuse_other_trees(are_other: Mapping[int, bool], finding: str, reason: str) -> None:
-    """Raise DataMismatchError if some of the trees that were compared, by position, are of other rows or targets."""
-    others = [member for member, is_other in are_other.items() if is_other]
-    if not others:
-        return
-    raise DataMismatchError(
-        f"{finding}, or not those of all its trees: in {len(others)} of {len(are_other)} trees that were compared, "
-        f"tree {others[0]} the first, {reason}. X and y must be the exact training rows in training order. Trees "
-        "that were added on other rows, by estimators_ += or by a warm start, have bags of rows that are not kept: "
-        'refit all trees on one table, or pass data="holdout" with rows that no tree was trained on.'
-    )
 
 
 def drawn_numbers(model: Any) -> NDArray[np.float64] | None:
@@ -448,84 +278,3 @@ def refuse_other_numbers(model: Any, n_drawn: NDArray[np.float64] | None, n_draw
         "number of rows had changed, and the bags of the earlier trees are not kept. Refit all trees in one call of "
         'fit, or pass data="holdout" with rows the model was not trained on.'
     )
-
-
-MOST_ROWS = 2**31
-# Words of the generator that are read together, and how many more than are likely to be needed.
-WORDS_TOGETHER, SPARE, LEAST_SPARE = 65_536, 1.02, 64
-
-
-def seeded_bags(
-    draw: Callable[[int], NDArray[np.integer[Any]]], seeds: Sequence[Any], n_rows: int, compared: Sequence[int]
-) -> Bags:
-    """Return the bags of all members, each drawn with its seed.
-
-    Where each bag is rows drawn at once by NumPy's ``RandomState(seed).randint``, as those of the members compared are,
-    they are drawn from the words of the generator, in less time than the library takes.
-    """
-    return _bags_of_words(draw, seeds, n_rows, compared) or draw_bags(draw, len(seeds), n_rows)
-
-
-def _bags_of_words(
-    draw: Callable[[int], NDArray[np.integer[Any]]], seeds: Sequence[Any], n_rows: int, compared: Sequence[int]
-) -> Bags | None:
-    """Return the bags drawn from the generator's words; None where the library draws the rows differently."""
-    if n_rows > MOST_ROWS or not all(map(_is_seed, seeds)):
-        return None
-    sizes: list[int] = []
-
-    def drawn(member: int) -> NDArray[np.integer[Any]]:
-        rows = draw(member)
-        sizes.append(rows.size)
-        return rows
-
-    expected = Bags.from_indices(map(drawn, compared), n_rows)
-    if sizes[0] == 0:
-        return None
-    # Where the library draws differently, those of all members would be drawn in vain.
-    if not np.array_equal(
-        drawn_bits(np.array([seeds[member] for member in compared]), n_rows, sizes[0]), expected.bits
-    ):
-        return None
-    return Bags(drawn_bits(np.array(seeds, dtype=np.int64), n_rows, sizes[0]), n_rows)
-
-
-def drawn_bits(seeds: NDArray[np.int64], n_rows: int, n_draws: int) -> NDArray[np.uint8]:
-    """Return which rows ``numpy.random.RandomState(seed).randint(0, n_rows, n_draws)`` draws with each seed."""
-    bits = np.empty((seeds.size, -(-n_rows // 8)), np.uint8)
-    chunks = [slice(start, start + DRAWN_TOGETHER) for start in range(0, seeds.size, DRAWN_TOGETHER)]
-    for _ in in_threads(lambda chunk: _draw_chunk(seeds[chunk], n_rows, n_draws, bits[chunk]), chunks):
-        pass
-    return bits
-
-
-def _draw_chunk(seeds: NDArray[np.int64], n_rows: int, n_draws: int, bits: NDArray[np.uint8]) -> None:
-    """Write the bits of the rows that are drawn with each seed."""
-    generator = np.random.RandomState()  # to seed one takes a fiftieth of the time of making one
-    for own, seed in zip(bits, seeds.tolist(), strict=True):
-        generator.seed(seed)
-        own[:] = np.packbits(_drawn_rows(generator, n_rows, n_draws))
-
-
-def _drawn_rows(generator: np.random.RandomState, n_rows: int, n_draws: int) -> NDArray[np.bool_]:
-    """Return which rows are drawn, shape (n_rows,): the lowest bits of words that are the number of a row."""
-    mask = np.uint32((1 << (n_rows - 1).bit_length()) - 1)
-    marks = np.zeros(int(mask) + 1, np.bool_)
-    n_left = n_draws
-    while n_left:
-        n_words = min(int(n_left * marks.size / n_rows * SPARE) + LEAST_SPARE, WORDS_TOGETHER)
-        words = generator.randint(0, 2**32, n_words, dtype=np.uint32)
-        words &= mask
-        is_row = words < n_rows
-        n_found = int(np.count_nonzero(is_row))
-        if n_found > n_left:
-            words = words[: np.flatnonzero(is_row)[n_left]]
-            n_found = n_left
-        # What is no row is marked, too, and left out of the result.
-        marks[words] = True
-        n_left -= n_found
-    return marks[:n_rows]
-
-
-def _is_seed(seed: Any) -> bool:
-    return isinstance(seed, Integral) and 0 <= int(seed) < 2**32

@@ -1,29 +1,64 @@
-"""Recognition of training rows of scikit-learn's ensembles, in any order, and of a part of them."""
+"""Training rows that are passed as held out, in any order and in part: recognised by what fitted models show of them.
+
+Members are wrong about rows out of their bags only; trees split at values of their rows; other models store
+neighbours, support vectors, or rows of Gaussian processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.pipeline import Pipeline
+from sklearn.tree import BaseDecisionTree
 
 from ens_plugin.adapters.contract import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.members import call_model, label_codes
+from ens_plugin.adapters.sklearn.bags import leaf_counts
+from ens_plugin.adapters.tree_table import splits_by_column
 from ens_plugin.adapters.trees import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
-from ens_plugin.core.bags import are_wrong_too_often, match_training_rows, may_be_known
+from ens_plugin.core.bags import (
+    are_records_of,
+    are_wrong_too_often,
+    match_training_rows,
+    may_be_known,
+    would_be_records_of,
+)
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.training_rows import MOST_DRAWS, UNLIMITED, LeafDraws
-from ens_plugin.core.validation import ROUNDING
+from ens_plugin.core.validation import ROUNDING, AnyIntArray, FloatArray
 
+# Of the trees, so many are followed by their rows, through so many nodes: sums over more would be slower, not surer.
 CHECKED_TREES, CHECKED_NODES = 8, 64
+# Rows about which members' errors are compared.  Among the first few fresh rows there usually is one that too many
+# members are wrong about.
 CHECKED_ROWS, FIRST_ROWS = 2_000, 200
+# Members whose stored rows are read, and trees whose thresholds are: those of all would be alike.
+CHECKED_MEMBERS, COMPARED_TREES = 10, 20
+# Values of a sparse table that are made dense, at most.
+MOST_VALUES = 50_000_000
+# Rows that were passed as float32, and rows that pass through a pipeline in other company, differ by rounding.  In each
+# column, values are compared in this part of their standard deviation.
+STEPS = 2.0**17
+# scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours store theirs privately.
+_KEPT = ("_fit_X", "support_vectors_", "X_train_", "X_fit_")
+# Fitted models inside of others, which are given the same rows.
+_INNER = ("best_estimator_", "base_estimator_", "regressor_", "estimator_")
+
+# Returns the training rows that a member was given, in that order; None where they are not known.
+Draw = Callable[[int], "AnyIntArray | None"]
 
 
 def are_shuffled_rows(
     adapter: EnsembleAdapter,
     features: Any,
     target: NDArray[Any],
-    draw: Callable[[int], NDArray[np.integer[Any]]],
+    draw: Callable[[int], AnyIntArray],
     n_trained: int,
 ) -> bool:
     """Return whether rows are training rows in any order: members are wrong about out-of-bag rows only.
@@ -58,7 +93,7 @@ def are_outputs_of_known_rows(
     adapter: EnsembleAdapter,
     outputs: NDArray[Any],
     target: NDArray[Any],
-    draw: Callable[[int], NDArray[np.integer[Any]]],
+    draw: Callable[[int], AnyIntArray],
     n_trained: int,
 ) -> bool:
     """Return whether outputs are of training rows in any order: members are wrong about out-of-bag rows only.
@@ -77,7 +112,7 @@ def are_outputs_of_known_rows(
 
 
 def draws_by_leaves(
-    trees: Sequence[tuple[Any, Any]], n_labels: int, draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int
+    trees: Sequence[tuple[Any, Any]], n_labels: int, draw: Callable[[int], AnyIntArray], n_trained: int
 ) -> LeafDraws:
     """Return how often trees drew training rows, and how many draws of the predicted label the rows' leaves hold.
 
@@ -103,7 +138,7 @@ def draws_by_leaves(
     )
 
 
-def _draw_counts(draw: Callable[[int], NDArray[np.integer[Any]]], members: range, n_trained: int) -> NDArray[np.uint8]:
+def _draw_counts(draw: Callable[[int], AnyIntArray], members: range, n_trained: int) -> NDArray[np.uint8]:
     counts = (np.bincount(draw(member), minlength=n_trained) for member in members)
     return np.stack([np.minimum(own, UNLIMITED).astype(np.uint8) for own in counts])
 
@@ -192,7 +227,7 @@ def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
     return bool(below.size and above.size and (float(below.max()) + float(above.min())) / 2.0 == threshold)
 
 
-def _share_left_out(draw: Callable[[int], NDArray[np.integer[Any]]], n_trained: int) -> float:
+def _share_left_out(draw: Callable[[int], AnyIntArray], n_trained: int) -> float:
     """Return the share of the training rows that are out of the first member's bag."""
     return 1.0 - float(np.unique(draw(0)).size / n_trained)
 
@@ -207,7 +242,7 @@ def _are_left_out(
     adapter: EnsembleAdapter,
     wrong: NDArray[np.bool_],
     left_out: float,
-    draw: Callable[[int], NDArray[np.integer[Any]]],
+    draw: Callable[[int], AnyIntArray],
     n_trained: int,
 ) -> bool:
     return may_be_known(wrong, left_out, n_trained) and match_training_rows(
@@ -223,3 +258,205 @@ def _other_value(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool
 def _other_label(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
     labels = outputs if outputs.ndim == 1 else outputs.argmax(axis=1)
     return np.asarray(labels != target)
+
+
+def tree_splits(
+    trees: Sequence[Any], columns: Sequence[AnyIntArray | None] | None = None
+) -> Iterator[tuple[int, FloatArray]]:
+    """Yield each column that trees split, with the thresholds of some of the trees."""
+    parts = []
+    for member in range(0, len(trees), max(len(trees) // COMPARED_TREES, 1)):
+        nodes, own = trees[member].tree_, None if columns is None else columns[member]
+        is_split = nodes.children_left >= 0
+        feature = nodes.feature[is_split]
+        parts.append((feature if own is None else own.take(feature), nodes.threshold[is_split]))
+    column, threshold = (np.concatenate(own) for own in zip(*parts, strict=True))
+    return splits_by_column(column, threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """The training rows that fitted models store, or show by their splits, beside the given rows.
+
+    Attributes
+    ----------
+    trees : list of (tree, rows)
+        Decision trees, each with the given rows as it takes them, float32.
+    tables : list of (given, kept, is_by_row)
+        Numbers of the given and of the stored rows, which are equal where the records are.  Every stored row is
+        another training row if `is_by_row`, and otherwise another record.
+    are_of_all : bool
+        Whether each table has the training rows of all members that were read.
+    """
+
+    trees: list[tuple[Any, Any]]
+    tables: Sequence[tuple[AnyIntArray, AnyIntArray, bool]] = ()
+    are_of_all: bool = False
+
+    def are_given(self) -> bool:
+        """Return whether more of the training rows are among the given ones than chance explains."""
+        if self.trees and hold_node_values(self.trees):
+            return True
+        return any(
+            are_records_of(kept, given) or (is_by_row and are_records_of(given, kept))
+            for given, kept, is_by_row in self.tables
+        )
+
+    def would_show(self) -> bool:
+        """Return whether the given rows would be recognised if they were training rows."""
+        if self.trees and show_node_values(self.trees):
+            return True
+        return any(
+            would_be_records_of(kept.size, given) or (self.are_of_all and would_be_records_of(given.size, kept))
+            for given, kept, _ in self.tables
+        )
+
+
+def known_rows(
+    members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None, draw: Draw
+) -> KnownRows:
+    """Return what some of the members store of their training rows, beside given rows; without target, splits alone."""
+    checked = range(0, len(members), max(len(members) // CHECKED_MEMBERS, 1))
+    trees = [
+        (model, table.astype(np.float32))
+        for model, rows in (members[index] for index in checked)
+        if isinstance(model, BaseDecisionTree) and (table := _table(model, rows)) is not None
+    ]
+    if target is None:
+        return KnownRows(trees)
+    found = (_stored(index, *members[index], draw(index), target, classes) for index in checked)
+    stored = [own for own in found if own is not None]
+    are_of_all = len({own.space for own in stored}) == 1 and all(own.drawn is not None for own in stored)
+    groups = [stored] if are_of_all else [[own] for own in stored]
+    return KnownRows(trees, [table for group in groups for table in _tables(group)], are_of_all)
+
+
+@dataclass(frozen=True, eq=False)
+class _StoredRows:
+    """The rows that a model stores, and the given rows as it takes them.
+
+    Attributes
+    ----------
+    pairs : list of (given, kept)
+        Their features, and where the model stores it, features and target.
+    drawn : ndarray of int, shape (n_kept,), or None
+        Places of the stored rows among the training rows, where they are known.
+    space : int
+        A number that is equal for models that are given the same values of a row.
+    """
+
+    pairs: list[tuple[FloatArray, FloatArray]]
+    drawn: AnyIntArray | None
+    space: int
+
+
+def _tables(group: Sequence[_StoredRows]) -> Iterator[tuple[AnyIntArray, AnyIntArray, bool]]:
+    """Yield the tables of :class:`KnownRows`, of the rows that the models of a group store together."""
+    drawn = [own.drawn for own in group if own.drawn is not None]
+    for pairs in zip(*(own.pairs for own in group), strict=False):
+        values = np.concatenate([kept for _, kept in pairs])
+        step = np.std(values, axis=0) / STEPS
+        given, kept = _as_records(pairs[0][0], step), _as_records(values, step)
+        by_row = _of_each_row(kept, np.concatenate(drawn)) if len(drawn) == len(group) else None
+        kept = np.unique(kept) if by_row is None else by_row
+        number = np.unique(np.concatenate([given, kept]), return_inverse=True)[1].reshape(-1)
+        yield number[: given.size], number[given.size :], by_row is not None
+
+
+def _stored(
+    member: int, model: Any, rows: Any, drawn: AnyIntArray | None, target: NDArray[Any], classes: NDArray[Any] | None
+) -> _StoredRows | None:
+    """Return the rows that a model stores; None where it stores none as a table of numbers."""
+    inner, given = call_model(partial(_innermost, model), rows, member)
+    kept = next((_numbers(own) for name in _KEPT if (own := getattr(inner, name, None)) is not None), None)
+    if kept is None or kept.ndim != 2 or given.shape[1:] != kept.shape[1:] or (table := _numbers(given)) is None:
+        return None
+    pairs, kept_target = [(table, kept)], _kept_target(inner, len(kept), classes)
+    if kept_target is not None:
+        pairs.append((np.column_stack([table, target]), np.column_stack([kept, kept_target])))
+    is_known = drawn is not None and drawn.size == len(kept)
+    return _StoredRows(pairs, drawn if is_known else None, id(rows) if given is rows else id(model))
+
+
+def _of_each_row(kept: NDArray[np.void], drawn: AnyIntArray) -> NDArray[np.void] | None:
+    """Return the record of each row that was drawn, once; None where one row has several records."""
+    _, first, which = np.unique(drawn, return_index=True, return_inverse=True)
+    records = kept[first]
+    return records if np.array_equal(records[which], kept) else None
+
+
+def _innermost(model: Any, rows: Any) -> tuple[Any, Any]:
+    """Return the model inside of pipelines, searches and the like, and rows as it takes them."""
+    if isinstance(model, Pipeline):
+        for _, step in model.steps[:-1]:
+            rows = step.transform(rows) if hasattr(step, "transform") else rows
+        return _innermost(model.steps[-1][1], rows)
+    inner = next((own for name in _INNER if (own := getattr(model, name, None)) is not None), None)
+    return (model, rows) if inner is None else _innermost(inner, rows)
+
+
+def _kept_target(model: Any, n_kept: int, classes: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return the label codes or values of the rows that a model stores; None where it stores none, or scaled ones."""
+    own = getattr(model, "classes_", None)
+    if hasattr(model, "n_support_") and own is not None:
+        codes: Any = np.repeat(np.arange(len(own)), model.n_support_)
+    else:
+        codes = getattr(model, "_y", getattr(model, "y_train_", None))
+    if codes is None or np.size(codes) != n_kept or getattr(model, "normalize_y", False):
+        return None
+    codes = np.asarray(codes).reshape(-1)
+    if own is None or classes is None:
+        return codes if own is classes else None
+    return label_codes(np.asarray(own)[codes.astype(np.intp)], classes)
+
+
+def tree_cells(
+    members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield, for every tree, which cells held a training row, and the number of given rows in each cell.
+
+    A cell is a leaf, or one label in a leaf.
+    """
+    for model, rows in members:
+        table = _table(model, rows) if isinstance(model, BaseDecisionTree) else None
+        if table is None or (classes is not None and not np.array_equal(getattr(model, "classes_", ()), classes)):
+            continue
+        counted, found = leaf_counts(model, table.astype(np.float32), target)
+        yield np.minimum(counted, 1), found
+
+
+def split_columns(models: Sequence[Any], rows: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
+    """Return rows as a table, and the thresholds of the columns that the trees among the models split."""
+    trees = [model for model in models if isinstance(model, BaseDecisionTree)]
+    table = _table(trees[0], rows) if trees else None
+    return rows if table is None else table, () if table is None else tree_splits(trees)
+
+
+def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
+    """Return rows as float64; None where they are no table of numbers, or have other columns than the model."""
+    if rows.shape[1:] != (getattr(model, "n_features_in_", None),):
+        return None
+    try:
+        return np.ascontiguousarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _numbers(table: Any) -> FloatArray | None:
+    """Return a table as float64; None where it is none of numbers, or a sparse one of too many values."""
+    if issparse(table):
+        sparse: Any = table
+        table = sparse.toarray() if sparse.shape[0] * sparse.shape[1] <= MOST_VALUES else None
+    try:
+        return None if table is None else np.ascontiguousarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_records(table: FloatArray, step: FloatArray) -> NDArray[np.void]:
+    """Return the rows of a table as one value each, rounded to float32 and to some step in each column."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = np.round(table.astype(np.float32) / np.where(step > 0, step, 1.0))
+    # Adding zero makes negative zeros positive.
+    rows = np.ascontiguousarray(rows + 0.0)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]

@@ -21,20 +21,19 @@ ens_plugin.errors.DataMismatchError: y is not the target the model was trained o
 from __future__ import annotations
 
 from ens_plugin.adapters.contract import draw_bags
-from ens_plugin.adapters.sklearn.bags import check_growth, leaf_counts
-from ens_plugin.adapters.sklearn.forest import (
-    are_recognised,
-    checked_members,
-    growth_is_known,
-    leaf_labels,
-    leaf_outputs,
-    tree_output_kind,
-)
+from ens_plugin.adapters.sklearn.bags import check_growth, checked_members, leaf_counts
 from ens_plugin.adapters.sklearn.known_rows import (
     are_outputs_of_known_rows,
     are_shuffled_rows,
     hold_node_values,
     show_node_values,
+)
+from ens_plugin.adapters.sklearn.seeded import (
+    are_recognised,
+    growth_is_known,
+    leaf_labels,
+    leaf_outputs,
+    tree_output_kind,
 )
 from ens_plugin.adapters.sklearn.training import check_columns, prepare_rows, training_target
 from ens_plugin.adapters.trees import judge_origin

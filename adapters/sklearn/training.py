@@ -10,6 +10,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+import sklearn
 import sklearn.exceptions
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
@@ -19,12 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ens_plugin import errors
 from ens_plugin.adapters.contract import EnsembleAdapter
+from ens_plugin.adapters.library import NextSize, TrainedModel, TrainingRows, fix_seed
 from ens_plugin.adapters.members import column_names, label_codes, reason_of, refusals, shortened
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import ROUNDING, SINGLE_ROUNDING, counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
-DISTRIBUTIONS = ("scikit-learn",)
+RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 
 # scikit-learn 1.6 renamed the argument; nothing else about the call differs from 1.4 to 1.9.
 _ACCEPT_NAN = (
@@ -33,7 +35,7 @@ _ACCEPT_NAN = (
     else {"force_all_finite": False}
 )
 TRAINING = ("fit", "estimators_samples_")
-_LEARNING = (*TRAINING, "predict", "predict_proba")
+LEARNING = (*TRAINING, "predict", "predict_proba")
 
 
 def check_fitted(model: Any) -> None:
@@ -58,7 +60,7 @@ def known_class(model: object, known: tuple[type, ...]) -> type | None:
     return None
 
 
-def check_learner(model: Any, known: tuple[type, ...], methods: tuple[str, ...] = _LEARNING) -> None:
+def check_learner(model: Any, known: tuple[type, ...], methods: tuple[str, ...] = LEARNING) -> None:
     """Raise UnsupportedModelError if a subclass of the `known` classes replaces how they train or predict."""
     parent = known_class(model, known)
     assert parent is not None
@@ -245,6 +247,37 @@ def left_out_chances(model: Any, n_draws: int | None) -> NDArray[np.float64] | N
         return None
     share = np.asarray(weight, dtype=np.float64) / np.sum(weight)
     return np.asarray(np.exp(n_draws * np.log1p(-np.minimum(share, 1.0 - 1e-15))))
+
+
+def warm_started(ensemble: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
+    """Return an ensemble trained by warm starts, with the same members, to the bit, as in one training: a Trainer."""
+    fix_seed(ensemble)
+    kept, size, wanted, seeds = ensemble.warm_start, 0, first, list[Any]()
+    ensemble.set_params(warm_start=True)
+    while True:
+        for part in _parts(size, wanted, rows.batch):
+            with warnings.catch_warnings():
+                # scikit-learn warns of balanced weights in warm starts; here every call has the same rows.
+                warnings.filterwarnings("ignore", message="class_weight presets", category=UserWarning)
+                rows.fit(ensemble.set_params(n_estimators=part))
+            if hasattr(ensemble, "_seeds"):
+                # A warm start of bagging keeps the seeds of its own members only, and the bags of the others could not
+                # be drawn again.
+                seeds.append(ensemble._seeds)
+                ensemble._seeds = np.concatenate(seeds)
+            rows.progress(part)
+        size = wanted
+        larger = next_size(TrainedModel(ensemble, rows.X, rows.y, size, size))
+        if larger is None:
+            return ensemble.set_params(warm_start=kept)
+        wanted = larger
+
+
+def _parts(size: int, wanted: int, batch: int | None) -> Iterator[int]:
+    """Yield increasing sizes above `size` up to `wanted`, at most `batch` members apart."""
+    if batch is not None:
+        yield from range(size + batch, wanted, batch)
+    yield wanted
 
 
 class UnfittedLearnerError(errors.NotFittedError, sklearn.exceptions.NotFittedError):

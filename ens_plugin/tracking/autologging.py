@@ -20,7 +20,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ens_plugin.adapters.library import FitSite, Library, Reader, TrainingData, fit_methods
-from ens_plugin.adapters.registry import find_adapter, libraries, offered_adapters, offered_libraries, on_registration
+from ens_plugin.adapters.registry import (
+    built_in_libraries,
+    find_adapter,
+    libraries,
+    offered_adapters,
+    offered_libraries,
+    on_registration,
+)
 from ens_plugin.adapters.unwrap import inner_ensemble, is_learner, layers, refuse_resampled
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import NO_METRIC, check_options, metric_of_label
@@ -759,7 +766,7 @@ def _enable(settings: AutologOptions) -> None:
     on_registration(_watch_when_imported)
     for library in libraries():
         _watch_when_imported(library)
-    for name in offered_libraries():
+    for name in (*built_in_libraries(), *offered_libraries()):
         _register_hook(name)
 
 
@@ -791,9 +798,8 @@ def _watch_imported(module: ModuleType) -> None:
         if _watch is None:
             return
         try:
-            for library in libraries():
-                if library.library == module.__name__:
-                    patch(library.fit_sites())
+            for library in libraries(module.__name__):
+                patch(library.fit_sites())
             # Raises the error of adapters that cannot be loaded, which are not among the libraries.
             offered_adapters(module.__name__)
         except Exception as error:

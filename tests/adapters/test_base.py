@@ -26,7 +26,7 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
-from sklearn.feature_selection import SelectFromModel, SequentialFeatureSelector
+from sklearn.feature_selection import SelectFromModel
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import ClassifierChain, RegressorChain
 from sklearn.semi_supervised import SelfTrainingClassifier
@@ -92,7 +92,7 @@ def test_unfinished_adapter_is_refused() -> None:
 
     with pytest.raises(InputError, match="does not implement bags"):
         register_adapter(Unfinished)
-    with pytest.raises(InputError, match="expects a subclass"):
+    with pytest.raises(InputError, match="neither a subclass"):
         register_adapter(Foreign)  # type: ignore[type-var]
 
 
@@ -102,9 +102,7 @@ def test_adapter_in_the_old_style_is_refused_with_where_the_contract_is() -> Non
         describe, outputs = EnsembleAdapter.describe, EnsembleAdapter.outputs
         __abstractmethods__ = frozenset({"describe", "outputs"})
 
-    with pytest.raises(
-        InputError, match=r"implement describe, outputs; .*ens_plugin\.adapters\.contract\.EnsembleAdapter"
-    ):
+    with pytest.raises(InputError, match=r"implement describe, outputs; .*ens_plugin\.adapters\.EnsembleAdapter"):
         register_adapter(InOldStyle)
 
 
@@ -153,7 +151,7 @@ def test_a_loss_of_its_own_needs_a_name_and_members_without_a_mean_need_both(own
 @pytest.mark.usefixtures("registered_adapters")
 def test_a_method_that_the_contract_cannot_call_is_refused_at_registration(name: str, own: Any) -> None:
     methods = {name: own, "loss": lambda self, target, prediction: 0.0, "loss_name": "loss"}
-    with pytest.raises(InputError, match=rf"Partial\.{name} cannot be called as {name}\(self, .* Give it these"):
+    with pytest.raises(InputError, match=rf"Partial\.{name} cannot be called as {name}\(self,"):
         register_adapter(type("Partial", (ForeignAdapter,), methods))
 
 
@@ -195,37 +193,39 @@ def test_of_a_class_a_model_has_to_be_fitted() -> None:
 )
 def test_boosting_is_refused_with_its_reason(booster: object) -> None:
     with pytest.raises(
-        UnsupportedModelError, match=rf"accepts {type(booster).__name__}\. Members of boosting correct one anot"
+        UnsupportedModelError, match=rf"accepts {type(booster).__name__} of \w+\. Members of boosting correct one anot"
     ):
         find_adapter(booster)
 
 
+FOREST, VALUES = RandomForestClassifier(5, random_state=0), RandomForestRegressor(5, random_state=0)
+BOTH = np.stack([Y2, 1 - Y2], axis=1)
+
+
 @pytest.mark.parametrize(
-    ("model", "advice"),
+    ("model", "place", "advice"),
     [
-        (CalibratedClassifierCV(), r"model\.calibrated_classifiers_\[0\]\.estimator"),
-        (TransformedTargetRegressor(), r"Pass model\.regressor_ with model\.transformer_\.transform"),
-        (VotingClassifier([]), r"of a VotingClassifier .*model\.estimators_ one by one.*one larger forest"),
-        (VotingRegressor([]), r"of a VotingRegressor .*from_estimators\(model\.estimators_, None\)"),
-        (StackingClassifier([]), r"A StackingClassifier puts another model on top"),
-        (StackingRegressor([]), r"A StackingRegressor puts another model on top"),
-        (ClassifierChain(None), r"In a ClassifierChain, each model takes.*or a MultiOutputClassifier"),
-        (RegressorChain(None), r"In a RegressorChain, each model takes.*or a MultiOutputClassifier"),
-        (
-            OneVsRestClassifier(None),
-            r"Pass each alone: model\.estimators_\[k\] with model\.label_binarizer_",
-        ),
-        (OneVsOneClassifier(None), r"Pass each alone: model\.estimators_\[k\] with the rows of the k-th pair"),
-        (OutputCodeClassifier(None), r"Pass each alone: model\.estimators_\[k\] with model\.code_book_"),
-        (SelfTrainingClassifier(), r"Pass model\.estimator_ with rows that it was not trained on.*data=\"holdout\""),
-        (SelectFromModel(None), r"chooses columns and predicts nothing\. Pass .* model\.estimator_"),
-        (SequentialFeatureSelector(None), r"keeps no fitted ensemble\. Pass the pipeline"),
+        (CalibratedClassifierCV(FOREST, cv=2), r"calibrated_classifiers_\[0\]\.estimator", ""),
+        (TransformedTargetRegressor(VALUES), "regressor_", r"Its target is model\.transformer_\.transform"),
+        (VotingClassifier([("a", FOREST)]), r"estimators_\[0\]", "one by one.*one larger forest"),
+        (VotingRegressor([("a", VALUES)]), r"estimators_\[0\]", r"from_estimators\(model\.estimators_, None\)"),
+        (StackingClassifier([("a", FOREST)], cv=2), r"estimators_\[0\]", ""),
+        (StackingRegressor([("a", VALUES)], cv=2), r"estimators_\[0\]", ""),
+        (ClassifierChain(FOREST), r"estimators_\[0\]", "takes the outputs before its own.*or a MultiOutputClassifier"),
+        (RegressorChain(VALUES), r"estimators_\[0\]", "takes the outputs before its own.*or a MultiOutputClassifier"),
+        (OneVsRestClassifier(FOREST), r"estimators_\[0\]", r"the k-th is model\.label_binarizer_"),
+        (OneVsOneClassifier(FOREST), r"estimators_\[0\]", "the rows .* of the k-th pair"),
+        (OutputCodeClassifier(FOREST, random_state=0), r"estimators_\[\d\]", r"the k-th is model\.code_book_"),
+        (SelfTrainingClassifier(FOREST), "estimator_", r"rows that it was not trained on.*data=\"holdout\""),
+        (SelectFromModel(FOREST), "estimator_", ""),
     ],
     ids=lambda part: type(part).__name__,
 )
-def test_a_wrapper_is_refused_with_the_ensemble_to_pass_instead(model: object, advice: str) -> None:
-    with pytest.raises(UnsupportedModelError, match=advice):
-        find_adapter(model)
+@pytest.mark.filterwarnings("ignore")
+def test_a_wrapper_is_refused_with_the_ensemble_to_pass_instead(model: Any, place: str, advice: str) -> None:
+    fitted = model.fit(X2, BOTH if "Chain" in type(model).__name__ else Y2)
+    with pytest.raises(UnsupportedModelError, match=rf"keeps its RandomForest\w+ as model\.{place}, .*{advice}"):
+        find_adapter(fitted)
 
 
 def test_the_advice_on_wrappers_works() -> None:
@@ -287,7 +287,7 @@ def test_the_advice_on_thresholds_works(name: str) -> None:
     forest = RandomForestClassifier(200, random_state=0)
     model = getattr(model_selection, name)(forest, **options).fit(X, labels)
     attribute = "threshold" if name.startswith("Fixed") else "best_threshold_"
-    with pytest.raises(UnsupportedModelError, match=rf"Pass model\.estimator_ .*mean\[:, 1\] >= model\.{attribute}\)"):
+    with pytest.raises(UnsupportedModelError, match=rf"as model\.estimator_, .*mean\[:, 1\] >= model\.{attribute}\)"):
         analyze(model, X, labels)
     cut = getattr(model, attribute)
     report = analyze(
@@ -317,12 +317,12 @@ class Holder:
 @pytest.mark.parametrize(
     ("held", "place"),
     [
-        ({"model": RandomForestClassifier()}, r"model\.model:"),
+        ({"model": RandomForestClassifier()}, r"model\.model,"),
         (
             {"base": RandomForestClassifier(), "fitted_": RandomForestRegressor()},
-            r"model\.fitted_:",
+            r"model\.fitted_,",
         ),
-        ({"_models": [RandomForestClassifier(), RandomForestClassifier()]}, r"model\._models\[0\]:"),
+        ({"_models": [RandomForestClassifier(), RandomForestClassifier()]}, r"model\._models\[0\],"),
     ],
     ids=["attribute", "fitted before unfitted", "list"],
 )
@@ -339,8 +339,8 @@ def test_an_unknown_class_without_an_ensemble_has_no_advice_on_one() -> None:
 
 def test_forests_that_keep_no_bags_are_refused_with_what_to_pass() -> None:
     model = type("RandomForestClassifier", (), {"__module__": "cuml.ensemble"})()
-    advice = r"model\.as_sklearn\(\).*data=\"holdout\".*CustomEnsemble\(outputs, None"
-    with pytest.raises(UnsupportedModelError, match=rf"of cuml\. .*{advice}"):
+    advice = r".*model\.as_sklearn\(\).*data=\"holdout\".*CustomEnsemble\(outputs, None"
+    with pytest.raises(UnsupportedModelError, match=rf"of cuml\. {advice}"):
         find_adapter(model)
 
 
@@ -350,31 +350,18 @@ def test_any_ensemble_may_be_inside_a_pipeline() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
+    ("home", "name", "advice"),
     [
-        ("GBTClassificationModel", "Members of boosting correct one another"),
-        ("LinearRegressionModel", "as the last stage of a PipelineModel"),
+        ("pyspark.ml.classification", "GBTClassificationModel", "Members of boosting correct one another"),
+        ("pyspark.ml.classification", "LinearRegressionModel", r"Supported are .*Spark ML's RandomForest\*"),
+        ("econml.grf.classes", "CausalForest", "Supported are .*EconML's RegressionForest"),
+        ("imblearn.ensemble", "RUSBoostClassifier", "Members of boosting correct"),
     ],
 )
-def test_other_models_of_spark_are_refused(name: str, advice: str) -> None:
-    model = type(name, (), {"__module__": "pyspark.ml.classification"})()
-    with pytest.raises(UnsupportedModelError, match=f"{name} of Spark ML is not covered.*{advice}"):
-        find_adapter(model)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("home", "name", "covered"),
-    [
-        ("econml.grf.classes", "CausalForest", "of EconML's models RegressionForest is"),
-        ("sksurv.linear_model", "CoxPHSurvivalAnalysis", "RandomSurvivalForest and ExtraSurvivalTrees are"),
-        ("imblearn.ensemble", "RUSBoostClassifier", "BalancedRandomForestClassifier, .*Members of boosting correct"),
-    ],
-)
-def test_of_a_library_with_covered_models_these_are_named(home: str, name: str, covered: str) -> None:
+def test_other_models_of_libraries_with_adapters_are_refused(home: str, name: str, advice: str) -> None:
     pytest.importorskip(home.partition(".")[0], reason=f"needs {home.partition('.')[0]}, of which there is an adapter")
     model = type(name, (), {"__module__": home, "predict": lambda self, X: X})()
-    with pytest.raises(UnsupportedModelError, match=f"^{name} of .* is not covered: .*{covered}"):
+    with pytest.raises(UnsupportedModelError, match=f"No adapter accepts {name} of .*{advice}"):
         find_adapter(model)
 
 
@@ -394,7 +381,7 @@ def test_boosters_of_folds_are_named_as_what_they_are() -> None:
         2,
         return_cvbooster=True,
     )["cvbooster"]
-    with pytest.raises(UnsupportedModelError, match=r"CVBooster of lightgbm.*its Booster as model\.boosters\[0\]"):
+    with pytest.raises(UnsupportedModelError, match=r"CVBooster of lightgbm.*its Booster as model\.boosters\[0\],"):
         ens_plugin.analyze(found, X2, Y2)
 
 

@@ -17,7 +17,7 @@ import pytest
 import ens_plugin
 from ens_plugin import autolog
 from ens_plugin.adapters import EnsembleAdapter, Flavor
-from ens_plugin.adapters.sklearn.library import Sklearn
+from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.cli import main, rows_for_model
 from ens_plugin.errors import ModelLoadError, UnsupportedModelError
 from ens_plugin.registry import rightsizing as model_source
@@ -162,7 +162,7 @@ def test_a_flavour_of_a_built_in_library_keeps_its_options() -> None:
 
     ens_plugin.register_adapter(LikeSklearn)
     found = model_source._flavor(mlflow.models.Model(flavors={"sklearn": {}, "python_function": {}}), "models:/toy/1")
-    assert found is Sklearn.flavor
+    assert found is SklearnForestAdapter.flavor
 
 
 def test_rightsize(store: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,5 +119,5 @@ def test_an_odd_part_between_checked_members_is_found() -> None:
     forest.fit(np.random.default_rng(0).permutation(X), Y)
     forest.n_estimators = 80
     forest.fit(X, Y)
-    with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
         ens_plugin.in_bag(forest, X)

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from ens_plugin.adapters import find_adapter
-from ens_plugin.adapters.sklearn import SklearnBaggingAdapter
+from ens_plugin.adapters.sklearn.bagging import SklearnBaggingAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import WITH_NAN, X2, X3, XR, Y2, Y3, YR
 

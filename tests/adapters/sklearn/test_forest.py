@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor, RandomTreesEmbedding
 
 from ens_plugin.adapters import find_adapter
-from ens_plugin.adapters.sklearn import SklearnForestAdapter
+from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from tests.adapters.cases import FOREST, FRAME, X2, X3, XR, Y2, Y3, YR
 

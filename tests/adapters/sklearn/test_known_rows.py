@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin.adapters import find_adapter
-from ens_plugin.adapters.sklearn import SklearnForestAdapter
+from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.errors import DataMismatchError
 
 

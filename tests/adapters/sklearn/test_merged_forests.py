@@ -87,7 +87,7 @@ def test_an_odd_middle_part_is_found(name: str, kind: str) -> None:
     for seed in range(1, 4):
         rows, values = other_rows(kind, seed)
         whole = merged(model, [(X, VALUES, 20), (rows, values, 9), (X, VALUES, 31)])
-        with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+        with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
             ens_plugin.analyze(whole, X, target_of(model, VALUES))
 
 
@@ -101,9 +101,7 @@ def test_parts_of_the_same_rows_are_one_ensemble(name: str) -> None:
 def test_trees_of_a_warm_start_on_other_rows_are_found_without_the_target() -> None:
     forest = RandomForestRegressor(22, random_state=0).fit(X, VALUES).set_params(warm_start=True, n_estimators=29)
     forest.fit(*table(1)).set_params(n_estimators=60).fit(X, VALUES)
-    with pytest.raises(
-        DataMismatchError, match=r"in [5-7] of 60 trees that were compared, tree 22 the first, the first split"
-    ):
+    with pytest.raises(DataMismatchError, match=r"of 1[678] that were compared, [1-3] differ, tree 2\d the first"):
         ens_plugin.in_bag(forest, X)
 
 

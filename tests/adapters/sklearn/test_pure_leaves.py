@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.sklearn.forest import pure_labels
+from ens_plugin.adapters.sklearn.seeded import pure_labels
 
 LEFT = np.array([1, -1, 3, -1, -1])
 

@@ -111,7 +111,7 @@ def test_another_max_samples_is_named_where_it_is_found(model: Any, first: Any, 
 def test_trees_added_to_an_isolation_forest_have_lost_their_seeds() -> None:
     """Their number was not compared with that of the seeds, and an IndexError came out."""
     forest = grown(IsolationForest(max_samples=64), None)
-    with pytest.raises(BagError, match="40 trees, but scikit-learn kept the seeds of the last 20 only"):
+    with pytest.raises(BagError, match="40 members, but scikit-learn kept the seeds of the last 20 only"):
         ens_plugin.analyze(forest, X, np.where(Y == 1, 1, -1))
     assert find_adapter(forest).doubts() == ()
     (doubt,) = find_adapter(grown(IsolationForest(max_samples=64), None, max_samples=32)).doubts()

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.shared.problems import FORMULAS
 from ens_plugin.adapters import find_adapter
-from ens_plugin.adapters.sklearn import SklearnForestAdapter
+from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,

@@ -1,0 +1,563 @@
+"""Ensembles whose members draw rows by stored seeds: outputs, bags with their proof, training rows, fewer members."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
+from functools import cached_property
+from numbers import Integral
+from threading import local
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+
+from ens_plugin.adapters.contract import (
+    Aggregation,
+    DistributedBags,
+    EnsembleAdapter,
+    EnsembleInfo,
+    OutputKind,
+    ProofStatistics,
+    draw_bags,
+    merge_sums,
+    outputs_by_member,
+    refuse_other_candidates,
+)
+from ens_plugin.adapters.library import FitSite, Flavor, Library, fit_methods
+from ens_plugin.adapters.members import (
+    DrawCounts,
+    DrawRule,
+    code_dtype,
+    counts_of_rows,
+    several_outputs,
+    unequal_member_doubts,
+)
+from ens_plugin.adapters.sklearn.bags import (
+    PROVING_TREES,
+    check_growth,
+    checked_members,
+    growth_sums,
+    judge_growth,
+    leaf_counts,
+    prove_members,
+)
+from ens_plugin.adapters.sklearn.known_rows import (
+    KnownRows,
+    are_outputs_of_known_rows,
+    are_shuffled_rows,
+    draws_by_leaves,
+    tree_splits,
+)
+from ens_plugin.adapters.sklearn.training import (
+    LEARNING,
+    RELEASE,
+    TRAINING,
+    check_fitted,
+    check_learner,
+    check_predictions,
+    check_row_count,
+    drawing_weight,
+    draws_by_weight,
+    left_out_chances,
+    prepare_rows,
+    probe_rows,
+    redrawable,
+    refuse_other_part,
+    training_target,
+)
+from ens_plugin.adapters.tree_table import LEAVES_THAT_TELL
+from ens_plugin.adapters.trees import RowOrigin, judge_origin
+from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.training_rows import LeafDraws
+from ens_plugin.core.validation import AnyIntArray, FloatArray, counted
+from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
+from ens_plugin.findings import Finding
+
+TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor)
+_PREDICTING, _GROWING = ("predict", "predict_proba", "apply"), ("fit", "_fit", "_validate_X_predict")
+# Results of all members, which fewer members do not have.
+_OF_ALL_MEMBERS = ("oob_score_", "oob_decision_function_", "oob_prediction_")
+# Each machine of a cluster sums over its rows by node of the trees that are compared: of more nodes, these sums would
+# take more than some 100 MB.
+MOST_NODES = 2**20
+
+_OF_THREAD = local()
+
+
+def logged_options(flavors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with which MLflow saves another model of scikit-learn as it saved one."""
+    return {
+        # In MLflow's default format, forests cannot be loaded again.
+        "serialization_format": flavors["sklearn"].get("serialization_format", "cloudpickle"),
+        "pyfunc_predict_fn": flavors["python_function"].get("predict_fn", "predict"),
+    }
+
+
+class SeededEnsemble(EnsembleAdapter):
+    """Base class of adapters of ensembles built on scikit-learn, whose members' rows follow from stored seeds.
+
+    A class states which ensembles it reads (:attr:`known`) and what a member outputs; it overrides how members draw
+    rows and are compared with them where these differ from trees of scikit-learn that drew from all rows.
+    """
+
+    known: ClassVar[tuple[type, ...]]
+    distributions: ClassVar[tuple[str, ...]] = ("scikit-learn",)
+    # What a subclass may not replace; where predictions are compared with those of the members, only the training.
+    learning: ClassVar[tuple[str, ...]] = LEARNING
+    # Attributes of the ensemble with an entry for each member.
+    by_member: ClassVar[tuple[str, ...]] = ("estimators_",)
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is of a class that this adapter reads, or of a subclass."""
+        return isinstance(model, cls.known)
+
+    @property
+    def ensemble(self) -> Any:
+        """Return the fitted ensemble: the model, or what it is made of."""
+        return self.model
+
+    @property
+    def members(self) -> Sequence[Any]:
+        """Return the fitted members."""
+        return self.ensemble.estimators_  # type: ignore[no-any-return]
+
+    @cached_property
+    def trees(self) -> list[Any] | None:
+        """Return the members where all are trees whose nodes show the rows that they were grown on, else None."""
+        return list(self.members) if grow_as_trees(self.members) else None
+
+    def check_learned(self) -> None:
+        """Raise NotFittedError or UnsupportedModelError unless the ensemble is fitted, and learns as its class does."""
+        check_fitted(self.model)
+        check_learner(self.model, self.known, self.learning)
+
+    def refuse_outputs(self, n_outputs: int) -> None:
+        """Raise UnsupportedModelError for an ensemble of several outputs."""
+        if n_outputs > 1:
+            raise UnsupportedModelError(several_outputs(type(self.model).__name__, n_outputs))
+
+    def info_of(
+        self, aggregation: Aggregation, output_kind: OutputKind, classes: NDArray[Any] | None = None
+    ) -> EnsembleInfo:
+        """Return the properties of an ensemble of members that predict each row alone."""
+        return EnsembleInfo(
+            task="regression" if classes is None else "classification",
+            classes=classes,
+            n_members=len(self.members),
+            aggregation=aggregation,
+            output_kind=output_kind,
+            bag_provenance="recorded",
+            is_row_independent=True,
+            distributions=self.distributions,
+        )
+
+    def prepare(self, X: Any) -> Any:
+        """Return X as float32, the type the trees compare with their thresholds."""
+        return prepare_rows(self.ensemble, X, np.float32)
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Return the label codes, probabilities, scores or values of the members for the prepared rows."""
+        return outputs_by_member(self.member_outputs, members or range(self.n_members), features, wanted)
+
+    @abstractmethod
+    def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        """Return what one member outputs for some prepared rows."""
+
+    def leaf_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        """Return the label codes, probabilities or values of the leaves that rows, as a tree takes them, reach."""
+        tree = self.members[member]
+        if self._labels is not None:
+            return np.asarray(self._labels[member].take(tree.apply(rows, check_input=False)))
+        outputs = leaf_outputs(tree, rows)
+        return outputs if self.output_kind == "probabilities" else outputs[:, 0]
+
+    @cached_property
+    def _labels(self) -> list[NDArray[np.unsignedinteger[Any]]] | None:
+        """Return the label code of every node of each tree; None where a leaf is mixed, and of other members."""
+        classes = getattr(self.ensemble, "classes_", None)
+        return pure_labels(self.members, len(classes)) if classes is not None and self.are_plain else None
+
+    @cached_property
+    def are_plain(self) -> bool:
+        """Whether all members predict what their leaves hold: trees of scikit-learn's own classes and methods."""
+        return all(type(own) in TREES and vars(own).keys().isdisjoint(_PREDICTING) for own in self.members)
+
+    def member_rows(self, member: int, features: Any) -> Any:
+        """Return prepared rows as a member takes them, with its columns."""
+        columns = None if self.columns is None else self.columns[member]
+        return features if columns is None else features[:, columns]
+
+    @cached_property
+    def columns(self) -> list[AnyIntArray | None] | None:
+        """Return the columns that each member was trained on, None for all columns; None where all have all."""
+        chosen = getattr(self.ensemble, "estimators_features_", None)
+        every = np.arange(self.ensemble.n_features_in_)
+        return None if chosen is None else [None if np.array_equal(own, every) else own for own in chosen]
+
+    def member_target(self, member: int, target: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return the training target as a member was given it."""
+        return target
+
+    def draw(self, member: int) -> AnyIntArray:
+        """Return the rows that one member drew; for all at once they would take 4 bytes per row and member."""
+        # The public estimators_samples_ of an ensemble with one member draws this one's rows.
+        one_member, seeds = copy(redrawable(self.ensemble)), getattr(self.ensemble, "_seeds", None)
+        if seeds is not None:
+            one_member._seeds = seeds[member : member + 1]
+            return np.asarray(one_member.estimators_samples_[0])
+        tree, weight = copy(self.members[member]), getattr(one_member, "_sample_weight", None)
+        if isinstance(tree.random_state, Integral):
+            tree.random_state = _seeded(int(tree.random_state))
+        if weight is not None and RELEASE < (1, 9):
+            # As the later release that trained the forest draws.
+            share = weight / np.sum(weight)
+            return np.asarray(tree.random_state.choice(weight.size, one_member._n_samples_bootstrap, p=share))
+        one_member.estimators_ = [tree]
+        return np.asarray(one_member.estimators_samples_[0])
+
+    def target_of(self, y: ArrayLike | None, n_rows: int) -> Any:
+        """Return the training target in the form in which members are compared with it."""
+        return training_target(y, self.classes, n_rows)
+
+    def check_bags(self, n_rows: int) -> None:
+        """Raise BagError or DataMismatchError unless bags of so many training rows can be drawn again."""
+        if not self.are_redrawable:
+            raise BagError(
+                f"This {type(self.model).__name__} has {counted(self.n_members, 'member')}, but scikit-learn kept the "
+                f"seeds of the last {len(self.ensemble._seeds)} only, because members were added with warm_start. "
+                'Refit all members in one call of fit, or pass data="holdout" with rows the model was not trained on.'
+            )
+        check_row_count(self.ensemble, n_rows)
+
+    def check_member(self, member: int, features: Any, target: Any) -> bool:
+        """Raise DataMismatchError unless a member can have been trained on its bag; return whether y is proved."""
+        return check_growth(
+            self.members[member],
+            self.member_rows(member, _as_trees_take(features)),
+            self.draw(member),
+            self.member_target(member, target),
+            member,
+            weights_are_known=draws_by_weight(self.ensemble),
+        )
+
+    def prove(self, features: Any, target: Any) -> BagProof:
+        """Return what the comparison of some members with their bags proves; raise DataMismatchError where it fails."""
+        if not growth_is_known(features, self.ensemble):
+            return BagProof(target=False)
+        return BagProof(target=prove_members(lambda own: self.check_member(own, features, target), self.n_members))
+
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+        """Return the bags, drawn again from the stored seeds, after comparing some members with them."""
+        n_rows = features.shape[0]
+        self.check_bags(n_rows)
+        proof = self.prove(features, self.target_of(y, n_rows))
+        return draw_bags(self.draw, self.n_members, n_rows).with_proof(proof)
+
+    def doubts(self) -> tuple[Finding, ...]:
+        """Return a doubt where a warm start added members with other parameters."""
+        columns = getattr(self.ensemble, "estimators_features_", None)
+        return unequal_member_doubts(
+            self.members, rows=self.drawn_numbers(), columns=None if columns is None else list(map(len, columns))
+        )
+
+    def drawn_numbers(self) -> FloatArray | None:
+        """Return how many rows each member drew, repeats included; None where the members do not show it."""
+        return None
+
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
+        """Return whether rows are training rows, by the members' growth, errors, thresholds and leaves."""
+        target = self.target_of(y, features.shape[0])
+        known = self.known_rows(features, target)
+        return judge_origin(
+            self._grew_on(features, target) or self.are_shuffled(features, target) or known.are_given(),
+            self.leaf_counts(features, target),
+            features.shape[0],
+            known.would_show,
+        )
+
+    def known_rows(self, features: Any, target: Any) -> KnownRows:
+        """Return what the members show of their training rows, beside the given rows."""
+        return KnownRows(self.trees_with_rows(features))
+
+    def trees_with_rows(self, features: Any) -> list[tuple[Any, Any]]:
+        """Return the trees, each with the rows as it takes them; none where members are no trees."""
+        rows = _as_trees_take(features) if self.trees else features
+        return [(tree, self.member_rows(place, rows)) for place, tree in enumerate(self.trees or ())]
+
+    def are_shuffled(self, features: Any, target: Any) -> bool:
+        """Return whether rows are training rows in any order, because members are wrong about out-of-bag rows only."""
+        return False
+
+    def leaf_counts(self, features: Any, target: Any) -> Iterable[tuple[AnyIntArray, AnyIntArray]]:
+        """Return numbers of training and given rows by leaf of each tree; none where the leaves do not count rows."""
+        return ()
+
+    def _grew_on(self, features: Any, target: Any) -> bool:
+        """Return whether rows are the training rows in training order, and members agree with them not by chance."""
+        is_possible = self.are_redrawable and features.shape[0] == getattr(self.ensemble, "_n_samples", None)
+        if self.trees is None or not is_possible or not growth_is_known(features, self.ensemble):
+            return False
+        trees = [self.trees[member] for member in checked_members(self.n_members)]
+        return are_recognised(trees, lambda: self.prove(features, target))
+
+    @property
+    def are_redrawable(self) -> bool:
+        """Whether the rows of all members can be drawn again: a warm start of bagging keeps the last seeds only."""
+        return len(getattr(self.ensemble, "_seeds", self.members)) == len(self.members)
+
+    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, FloatArray]]]:
+        """Return rows as a table, and the thresholds of the columns that members split, where they are trees."""
+        return features, () if self.trees is None else tree_splits(self.trees, self.columns)
+
+    def truncated(self, size: int) -> Any:
+        """Return an ensemble of copies of the first `size` members, which predicts their mean."""
+        rows = probe_rows(self.ensemble.n_features_in_, dict(self.column_splits(None)[1]))
+        self.check_members(rows)
+        part = truncated_ensemble(self.model, size, self.by_member)
+        refuse_other_part(self, lambda: type(self)(part).check_members(rows), size)
+        return part
+
+
+class SklearnEnsemble(SeededEnsemble, Library):
+    """Base class of the adapters of scikit-learn's own forests and bagging, with what only these offer."""
+
+    library: ClassVar[str] = "sklearn"
+    flavor: ClassVar[Flavor | None] = Flavor("sklearn", "mlflow.sklearn", "sk_model", logged_options)
+    works_in_fork: ClassVar[bool] = True
+    learning: ClassVar[tuple[str, ...]] = TRAINING
+
+    @classmethod
+    def fit_sites(cls) -> Sequence[FitSite]:
+        """Return the ``fit`` methods of the ensembles, of pipelines and of searches."""
+        return fit_methods(*cls.known, GridSearchCV, RandomizedSearchCV, Pipeline)
+
+    def check_members(self, features: Any) -> None:
+        """Raise UnsupportedModelError unless the ensemble predicts the mean, or the votes, of its members."""
+        check_predictions(self, features, self.known)
+
+    def left_out_chances(self) -> FloatArray | None:
+        """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
+        ensemble = self.ensemble
+        return left_out_chances(
+            ensemble, getattr(ensemble, "_n_samples_bootstrap", getattr(ensemble, "_max_samples", None))
+        )
+
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Return how often each member drew each row, from its seed, after the checks of :meth:`bags`."""
+        self.bags(X, features, y)
+        rule: DrawRule = "with_replacement" if self.ensemble.bootstrap else "without_replacement"
+        drawn = map(self.draw, range(self.n_members))
+        return counts_of_rows(drawn, self.n_members, features.shape[0], rule, drawing_weight(self.ensemble))
+
+    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
+        """Return bags that are drawn from the stored seeds, for some rows at a time by position."""
+        refuse_other_candidates(candidate)
+        self.check_bags(n_rows)
+        return RecordedBags(self, n_rows)
+
+    def proof_without_trees(self, target: NDArray[Any] | None) -> BagProof:
+        """Return what is proved of members that are no trees, from the target."""
+        return BagProof()
+
+    def stored_oob_outputs(self) -> FloatArray | None:
+        """Return the mean out-of-bag outputs the ensemble stored when fitted with ``oob_score``, or None."""
+        # A refit without oob_score keeps the outputs of the earlier fit.
+        if not self.ensemble.oob_score:
+            return None
+        return getattr(self.ensemble, "oob_prediction_" if self.classes is None else "oob_decision_function_", None)
+
+    def are_shuffled(self, features: Any, target: Any) -> bool:
+        """Return whether rows are training rows in any order, because members are wrong about out-of-bag rows only."""
+        if target is None or not self.are_redrawable:
+            return False
+        return are_shuffled_rows(self, features, target, self.draw, self.ensemble._n_samples)
+
+    def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
+        """Return whether members are wrong on out-of-bag rows only, which shows that the rows are training rows."""
+        if not self.are_redrawable:
+            return False
+        return are_outputs_of_known_rows(self, outputs, target, self.draw, self.ensemble._n_samples)
+
+    def leaf_draws(self, features: Any) -> LeafDraws | None:
+        """Return how often trees drew training rows and how many draws the leaves of rows hold; None of other members.
+
+        Members such as nearest neighbours are also right about fresh rows beside those that they drew.
+        """
+        if self.classes is None or self.trees is None or not self.are_redrawable:
+            return None
+        if not self.ensemble.bootstrap or any(tree.monotonic_cst is not None for tree in self.trees):
+            return None
+        return draws_by_leaves(self.trees_with_rows(features), len(self.classes), self.draw, self.ensemble._n_samples)
+
+    def leaf_counts(self, features: Any, target: Any) -> Iterator[tuple[AnyIntArray, AnyIntArray]]:
+        """Return numbers of training and given rows by leaf of each tree."""
+        trees = self.trees_with_rows(features) if growth_is_known(features, self.ensemble) else []
+        return (leaf_counts(tree, rows, target) for tree, rows in trees)
+
+
+class RecordedBags(DistributedBags):
+    """Bags of a scikit-learn ensemble, drawn from its seeds once in each process, one bit per row and member.
+
+    Some trees' leaf counts are compared with those of the rows.
+    """
+
+    def __init__(self, adapter: SklearnEnsemble, n_rows: int) -> None:
+        self._adapter, self._n_rows = adapter, n_rows
+
+    @cached_property
+    def _bags(self) -> Bags:
+        return draw_bags(self._adapter.draw, self._adapter.n_members, self._n_rows)
+
+    @cached_property
+    def _compared(self) -> list[int]:
+        trees = self._adapter.trees or []
+        largest = max((tree.tree_.node_count for tree in trees), default=1)
+        return checked_members(len(trees), int(np.clip(MOST_NODES // largest, 3, PROVING_TREES))) if trees else []
+
+    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
+        """Return the bags of the rows at some positions."""
+        return Bags.from_mask(self._bags.at(rows))
+
+    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
+        """Return row counts by node of some trees; none where it is uncertain which way rows went at training."""
+        adapter, parts = self._adapter, []
+        if self._compared and not growth_is_known(features, adapter.ensemble):
+            return ProofStatistics({"unknown": np.ones(1)})
+        for member in self._compared:
+            own = np.flatnonzero(bags.member(member))
+            draws = np.bincount(adapter.draw(member), minlength=self._n_rows)[rows[own]]
+            given = adapter.member_rows(member, _as_trees_take(features[own]))
+            sums = growth_sums(adapter.members[member], given, adapter.member_target(member, target[own]), draws)
+            parts.append(sums.named(member))
+        return merge_sums(parts)
+
+    def prove(self, sums: ProofStatistics) -> BagProof:
+        """Return a BagProof after comparing the counts and the target of all rows with those of the trees."""
+        if not self._compared:
+            return self._adapter.proof_without_trees(None)
+        if "unknown" in sums.added:
+            return BagProof(target=False)
+        are_known = draws_by_weight(self._adapter.ensemble)
+
+        def check(member: int) -> bool:
+            own = self._adapter.members[member]
+            return judge_growth(own, sums.of_tree(member), member, weights_are_known=are_known)
+
+        return BagProof(target=all([check(member) for member in self._compared]))
+
+
+def truncated_ensemble(model: Any, size: int, by_member: Sequence[str] = ("estimators_",)) -> Any:
+    """Return a copy of a fitted ensemble with its first `size` members, and their entries of some attributes.
+
+    Out-of-bag results are those of all members, and are dropped unless all are kept.
+    """
+    part, n_members = copy(model), len(model.estimators_)
+    for name in _OF_ALL_MEMBERS if size < n_members else ():
+        vars(part).pop(name, None)
+    for name in by_member:
+        setattr(part, name, getattr(model, name)[:size])
+    if hasattr(model, "_seeds"):
+        # The public estimators_samples_ of the copy draws rows from these, and has no setter.  After a warm start,
+        # scikit-learn keeps the seeds of the last members only.
+        part._seeds = model._seeds[: max(size - (n_members - len(model._seeds)), 0)]
+    part.n_estimators = size
+    # Copied only now: the members left out may be many and large.
+    return deepcopy(part)
+
+
+def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:
+    """Return whether `check` proves that rows are those the trees grew on: it passes, and not by chance."""
+    if sum(tree.tree_.n_leaves - 1 for tree in trees) < LEAVES_THAT_TELL:
+        return False
+    try:
+        check()
+    except DataMismatchError:
+        return False
+    return True
+
+
+def grow_as_trees(members: Iterable[Any]) -> bool:
+    """Return whether all members are trees, or of subclasses that take and route rows as these do.
+
+    So the rows of their bags can be compared with their nodes, however they predict.
+    """
+    classes = {type(member) for member in members}
+    return all(issubclass(cls, TREES) and _grows_as_its_parent(cls) for cls in classes)
+
+
+def _grows_as_its_parent(cls: type) -> bool:
+    parent = next(base for base in cls.__mro__ if base in TREES)
+    return all(getattr(cls, name, None) is getattr(parent, name, None) for name in _GROWING)
+
+
+def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
+    """Return ``"labels"`` where one label has probability 1, to the bit, in every leaf, else ``"probabilities"``."""
+    return "probabilities" if pure_labels(trees, len(classes)) is None else "labels"
+
+
+def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsignedinteger[Any]]] | None:
+    """Return the label of each leaf, by node, if every leaf has one label of probability 1, to the bit, else None.
+
+    Those of inner nodes are any labels.  None too if a tree was trained without rows of some label.
+    """
+    labels = []
+    for tree in trees:
+        nodes = tree.tree_
+        value, is_leaf = nodes.value[:, 0, :], nodes.children_left < 0
+        # With weights, probabilities of a mixed inner node may be rounded to 1 too.
+        if value.shape[1] != n_labels or np.count_nonzero(value[is_leaf] == 1.0) < np.count_nonzero(is_leaf):
+            return None
+        # A product with the codes takes a tenth of the time of argmax.
+        labels.append((value @ np.arange(n_labels)).astype(code_dtype(n_labels)))
+    return labels
+
+
+def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
+    """Return the outputs of the leaves that rows reach: probabilities (n_rows, n_labels) or values (n_rows, 1)."""
+    return np.asarray(tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0))
+
+
+def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
+    value = tree.tree_.value[:, 0, :]
+    labels = value.argmax(axis=1).astype(code_dtype(value.shape[1]))
+    return np.asarray(labels.take(tree.apply(features, check_input=False)))
+
+
+def growth_is_known(features: Any, model: Any = None) -> bool:
+    """Return whether trees that were grown on these rows are certain to route them now as in training.
+
+    Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
+    (scikit-learn pull request 32351).
+
+    Parameters
+    ----------
+    features : prepared rows
+    model : fitted ensemble of scikit-learn, optional
+        Shows whether the release that trained it, which may be an earlier one than that which loaded it, was before
+        1.9.
+    """
+    is_recent = RELEASE >= (1, 8) and (model is None or draws_by_weight(model))
+    return is_recent or not np.isnan(features.sum(dtype=np.float64))
+
+
+def _seeded(seed: int) -> np.random.RandomState:
+    """Return this thread's generator, set to the state of a new one with the seed: fifty times as fast as a new one."""
+    if not hasattr(_OF_THREAD, "generator"):
+        _OF_THREAD.generator = np.random.RandomState()
+    generator: np.random.RandomState = _OF_THREAD.generator
+    generator.seed(seed)
+    return generator
+
+
+def _as_trees_take(features: Any) -> Any:
+    """Return rows as float32, the type that trees compare with their thresholds."""
+    return features.astype(np.float32, copy=False)
