@@ -160,10 +160,7 @@ def _has_file_store() -> bool:
 
 
 def browse_hint(uri: str, experiment_id: str) -> str:
-    """Return the command and the address that open an experiment in the browser, without credentials.
-
-    Where MLflow is installed without its server, what to install comes first.
-    """
+    """Return the command and the address that open an experiment in the browser, without credentials."""
     uri = without_credentials(uri)
     page = f"#/experiments/{experiment_id}/runs"
     if uri.startswith(("http://", "https://")):

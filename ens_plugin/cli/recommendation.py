@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +19,7 @@ from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
+    markdown_table,
     member_noun,
     number_text,
     printable,
@@ -43,28 +43,13 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """The result of ``ens-plugin recommend``.
-
-    Attributes
-    ----------
-    checks : tuple of Check
-        ``"recommended_size"`` first, then the demands of the job: ``"max_size_ratio"``, ``"min_agreement"``,
-        ``"max_megabytes"``, ``"max_latency_ms"``.
-    savings : Savings or None
-        None where they were not requested, and where nothing is saved.
-    picture : str or None
-        Path of the picture of the error curve.
-    is_decided : bool
-        Whether the rows tell if the demands are met: there are enough of them, and no doubts.
-    budget : Budget or None
-        What the limits on bytes and latency allow; None without such limits.
-    """
+    """The result of ``ens-plugin recommend``."""
 
     report: EnsembleReport
-    checks: tuple[Check, ...]
-    savings: Savings | None = None
-    picture: str | None = None
-    is_decided: bool = True
+    checks: tuple[Check, ...]  # "recommended_size" first, then the demands of the job
+    savings: Savings | None = None  # None where they were not requested, and where nothing is saved
+    picture: str | None = None  # path of the picture of the error curve
+    is_decided: bool = True  # there are enough rows, and no doubts
     budget: Budget | None = None
 
     @property
@@ -248,21 +233,12 @@ def savings_markdown_lines(savings: Savings | None) -> list[str]:
     """Return a table of savings as lines of Markdown, after an empty line; none where nothing was measured."""
     if savings is None:
         return []
-    return ["", *_markdown_table(savings.rows())]
+    return ["", *markdown_table(savings.rows())]
 
 
 def _budget_markdown_lines(budget: Budget) -> list[str]:
     cells = [tuple(escaped_markdown(cell, 40) for cell in row) for row in budget.rows(BUDGET_ROWS)]
-    return [escaped_markdown(budget.verdict, 600), "", *_markdown_table(cells), "", escaped_markdown(budget.note, 400)]
-
-
-def _markdown_table(table: Sequence[Sequence[str]]) -> list[str]:
-    header, *rows = table
-    return [_table_row(header), f"|---|{'---:|' * (len(header) - 1)}", *map(_table_row, rows)]
-
-
-def _table_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return [escaped_markdown(budget.verdict, 600), "", *markdown_table(cells), escaped_markdown(budget.note, 400)]
 
 
 def _link_target(target: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name
 from ens_plugin.report.budget import CostLimits
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
-from ens_plugin.tracking.connection import check_server, scratch_folder
+from ens_plugin.tracking.connection import check_server
 from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.models import is_uri
 from ens_plugin.tracking.watchdog import watched
@@ -49,6 +50,8 @@ from ens_plugin.tracking.watchdog import watched
 if TYPE_CHECKING:
     import pandas as pd
 
+SCHEMA_VERSION = 1
+TEXT_LIMIT = 300
 # MLflow itself retries each call for minutes, in which a job prints nothing.
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -59,10 +62,7 @@ PATIENCE = {
 
 
 class RowFile(NamedTuple):
-    """The options of a gate that describe a file with rows.
-
-    The names of columns are as in :class:`ens_plugin.cli.inputs.AnalysisRequest`.
-    """
+    """The options of a gate that describe a file with rows."""
 
     target: str | None
     holdout: bool
@@ -94,17 +94,14 @@ def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
 
 
 class GateSetup(NamedTuple):
-    """What a gate judges by and where: the options of the command.
-
-    Audit lines are appended to `audit_log`, of which "-" stands for stderr; `prefix` is that of the logged reports.
-    """
+    """What a gate judges by and where: the options of the command."""
 
     policy: Path
     baseline: str | None
     promote: str | None
     allow_older: bool
-    prefix: str
-    audit_log: Path | None
+    prefix: str  # of the logged reports
+    audit_log: Path | None  # "-" stands for stderr
     tracking_uri: str | None
     timeout: float
 
@@ -127,6 +124,7 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
             paragraph(f"Error: {error}")
         finally:
             sys.stderr.flush()
+            shutil.rmtree(folder, ignore_errors=True)
             # One thread cannot end another, which waits for the server.
             os._exit(NO_RESULT)
 
@@ -146,12 +144,12 @@ def _audit(audit_log: Path) -> Audit:
 
 @contextmanager
 def _files_in_one_folder() -> Iterator[Path]:
-    """Set MLflow's temporary folder inside the block to one that the next gate removes if this process is killed."""
+    """Set MLflow's temporary folder inside the block to one whose growth tells that a download makes progress."""
     before = tempfile.tempdir
-    with scratch_folder() as folder:
-        tempfile.tempdir = str(folder)
+    with tempfile.TemporaryDirectory(prefix="ens_plugin-") as folder:
+        tempfile.tempdir = folder
         try:
-            yield folder
+            yield Path(folder)
         finally:
             tempfile.tempdir = before
 
@@ -166,10 +164,6 @@ def _patience() -> Iterator[None]:
     finally:
         for name in ours:
             del os.environ[name]
-
-
-SCHEMA_VERSION = 1
-TEXT_LIMIT = 300
 
 
 def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimits) -> Rightsizing:

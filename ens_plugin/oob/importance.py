@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+SHOWN_COLUMNS = 10
+MOST_REPEATS = 100_000
+# Numbers of rows in all permutations of a column, which are kept: 8 GB.
+MOST_PERMUTED = 10**9
+DRAWN_COLUMNS = 20
+THICKNESS = 0.8  # of the bars of a column, of the distance of two
+LINES = "\nlines: two standard errors to each side"
+
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:
@@ -72,10 +80,7 @@ class ColumnTable:
 
 
 def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
-    """Return the training rows as the user gave them, so that their columns can be permuted.
-
-    A sparse matrix keeps which of its values are stored, also zeros, which XGBoost does not take for missing.
-    """
+    """Return the training rows as the user gave them, so that their columns can be permuted."""
     table: Any = X
     if isinstance(X, (list, tuple)):
         table = as_array(X, "X")
@@ -89,6 +94,7 @@ def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
             f"X is of type {type(X).__name__}, whose columns cannot be permuted; pass the training rows as an "
             "array, a sparse matrix or a pandas DataFrame of two dimensions."
         )
+    # A sparse matrix keeps which of its values are stored, also zeros, which XGBoost does not take for missing.
     if hasattr(table, "tocsc"):
         table = table.tocsc()
     known = column_names(X)
@@ -104,12 +110,6 @@ def _permuted_sparse(table: Any, column: int, order: NDArray[np.intp]) -> Any:
     matrix.indices[stored] = place[matrix.indices[stored]]
     matrix.has_sorted_indices = False
     return matrix.tocsr()
-
-
-SHOWN_COLUMNS = 10
-MOST_REPEATS = 100_000
-# Numbers of rows in all permutations of a column, which are kept: 8 GB.
-MOST_PERMUTED = 10**9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -303,33 +303,17 @@ def _check_repeats(n_repeats: int, n_rows: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _JudgedRows:
-    """Training rows with an out-of-bag member.
+    """Training rows with an out-of-bag member."""
 
-    Attributes
-    ----------
-    model : object
-        As the user gave it.
-    bags : Bags
-        Of the judged rows, as all that follow.
-    mean : ndarray, shape (n_judged,) or (n_judged, n_labels)
-        Mean out-of-bag outputs.
-    target, labels : ndarray, shape (n_judged,)
-        As codes or values, and as the user gave it.
-    share : ndarray, shape (n_judged,)
-        Of the weight.
-    unit : ndarray of int, shape (n_judged,)
-        Number of the row, or of its group.
-    """
-
-    model: Any
+    model: Any  # as the user gave it
     training: TrainingRows
-    bags: Bags
+    bags: Bags  # of the judged rows, as all that follow
     columns: ColumnTable
-    mean: FloatArray
-    target: NDArray[Any]
-    labels: NDArray[Any]
-    share: FloatArray
-    unit: NDArray[np.integer]
+    mean: FloatArray  # out-of-bag outputs
+    target: NDArray[Any]  # label codes or values
+    labels: NDArray[Any]  # as the user gave them
+    share: FloatArray  # of the weight
+    unit: NDArray[np.integer]  # number of the row, or of its group
     findings: tuple[Finding, ...]
 
     def importance(self, column: int, n_repeats: int, seed: int) -> tuple[FloatArray, float]:
@@ -398,11 +382,6 @@ def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows:
         unit=units,
         findings=left_out_notes(chosen.size - kept.size, chosen.size),
     )
-
-
-DRAWN_COLUMNS = 20
-THICKNESS = 0.8
-LINES = "\nlines: two standard errors to each side"
 
 
 @dataclass(frozen=True, eq=False)

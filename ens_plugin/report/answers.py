@@ -15,24 +15,20 @@ from ens_plugin.report.result import ReportContent
 from ens_plugin.report.text import (
     MOST_LABELS,
     SHARES,
-    criteria_markdown,
-    error_lines,
+    criteria_table,
     escaped_markdown,
     gain_texts,
-    label_markdown,
-    level_text,
-    markdown_table,
+    label_table,
     measure_interval_text,
     measure_name,
     measure_text,
     member_noun,
     number_text,
     origin_sentences,
-    output_lines,
-    output_markdown,
     output_sentence,
+    output_table,
     reason_sentence,
-    table_row,
+    size_table,
     with_code,
     wrapped,
 )
@@ -243,27 +239,24 @@ def summarize(report: ReportContent) -> str:
     head = [title, *answer_lines(report), *wrapped(output_sentence(report))]
     if report.doubt is not None:
         return "\n".join(head)
-    level = level_text(report.error_curve.interval_level)
-    table = table_row("On new rows", printable(measure_name(report), 15), f"{level} interval")
-    lines = [*head, "", table, *(table_row(*line) for line in error_lines(report))]
-    return "\n".join([*lines, *output_lines(report, OUTPUTS_ON_SCREEN)])
+    outputs = output_table(report, OUTPUTS_ON_SCREEN).lines()
+    return "\n".join([*head, "", *size_table(report).lines(), *([""] if outputs else []), *outputs])
 
 
 def markdown_summary(report: ReportContent) -> str:
     """Return the answers, the errors and sizes in Markdown, for the description of a run or a pull request."""
     if report.doubt is not None:
         return markdown_answers(report)
-    level = level_text(report.error_curve.interval_level)
-    head = ("on new rows", escaped_markdown(measure_name(report), 40), f"{level} interval")
+    criteria = criteria_table(report)
     sentences = [output_sentence(report), *origin_sentences(report)]
     return "\n".join(
         [
             markdown_answers(report),
             "",
-            *markdown_table([head, *error_lines(report)]),
-            *criteria_markdown(report),
-            *label_markdown(report, MOST_LABELS),
-            *output_markdown(report),
+            *size_table(report).markdown(),
+            *(criteria.markdown() if len(criteria.rows) > 1 else []),
+            *label_table(report, MOST_LABELS).markdown(),
+            *output_table(report).markdown(),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )

@@ -23,8 +23,7 @@ from ens_plugin.report.result import ErrorCurve
 from ens_plugin.report.text import (
     SHARES,
     aligned,
-    comparison_heads,
-    comparison_rows,
+    comparison_table,
     criterion_words,
     level_text,
     members_text,
@@ -162,9 +161,9 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        table = aligned([comparison_heads(self.reports), *comparison_rows(self.reports)])
+        table = comparison_table(self.reports)
         sentences = [line for each in self.sentences for line in wrapped(each)]
-        return "\n".join([*table, *([""] if sentences else []), *sentences])
+        return "\n".join([*aligned([table.heads, *table.rows]), *([""] if sentences else []), *sentences])
 
     @property
     def sentences(self) -> list[str]:

@@ -30,20 +30,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# What a recommended size has to be enough for.
+Criterion = Literal["error", "probability", "agreement", "metric"]
+ZERO_ONE, SQUARED = "0-1 error", "mean squared error"
 LONGEST_TEXT = 40
+FEWEST_ROWS = 30  # with fewer, a recommended size is too uncertain for a decision
+WORTH_CUTTING = 2.0  # times the recommended size, from which on a smaller ensemble is worth the work of cutting
+RARE = 10.0  # times the disagreement that is allowed: rarer labels hardly move the mean agreement
+OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
+# Of a metric that can be logged; the other values of a report have these names.
+_LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_OTHER_NAMES = {
+    "agreement", "algorithmic_sd", "asymptotic_error", "bias", "error", "error_lower", "error_upper", "excess_error",
+    "member_error", "member_variance", "n_members", "recommended_size", "size_capped",
+}  # fmt: skip
+LATER = "_later"  # where a report keeps the functions that compute its other parts
 
 
 def brief(part: object, *names: str, always: str = "") -> str:
-    """Return the class name of a part of a report with some of its attributes, floats to four digits.
-
-    Attributes that are None are left out, except the one named `always`.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> brief(SimpleNamespace(size=673, interval=(638.4999, None), tolerance=None), "size", "interval", "tolerance")
-    'SimpleNamespace(size=673, interval=(638.5, None))'
-    """
+    """Return a part's class name with some attributes; those that are None are left out, except that of `always`."""
     found = {name: getattr(part, name) for name in names}
     shown = ", ".join(f"{name}={_short(value)}" for name, value in found.items() if value is not None or name == always)
     return f"{type(part).__name__}({shown})"
@@ -83,10 +88,6 @@ class LabelBasis:
 
     def __repr__(self) -> str:
         return brief(self, "label", "n_rows", "n_usable", "mean_members")
-
-
-# Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
-RARE = 10.0
 
 
 class RarestLabel(NamedTuple):
@@ -185,15 +186,6 @@ class EstimateBasis:
     def __repr__(self) -> str:
         found = brief(self, "n_effective", "usable_weight", "n_distinct", "n_repeated", "n_groups")
         return f"{found[:-1]}, {counted(len(self.labels), 'label')}, {counted(len(self.doubts), 'doubt')})"
-
-
-OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
-# Of a metric that can be logged; the other values of a report have these names.
-_LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
-_OTHER_NAMES = {
-    "agreement", "algorithmic_sd", "asymptotic_error", "bias", "error", "error_lower", "error_upper", "excess_error",
-    "member_error", "member_variance", "n_members", "recommended_size", "size_capped",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -426,17 +418,11 @@ class ErrorCurve:
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
 
     def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
-        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plot_error_curve`."""
+        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
         # The one import upwards: what a curve is known for is that it can be drawn.
         from ens_plugin.report.plots import plot_error_curve
 
         return plot_error_curve(self, label=label, ax=ax)
-
-
-# Times the recommended size, from which on a smaller ensemble is worth the work of cutting.
-WORTH_CUTTING = 2.0
-# What a recommended size has to be enough for.
-Criterion = Literal["error", "probability", "agreement", "metric"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -655,10 +641,6 @@ class Costs:
         """Return the largest number of members within both limits, None for no limit; 0 where one has too much."""
         limits = (self.bytes, max_bytes), (self.latency, max_latency)
         return min((cost.largest_size(limit) for cost, limit in limits if limit is not None), default=MAX_SIZE)
-
-
-# With fewer rows, a recommended size is too uncertain for a decision.
-FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -937,16 +919,10 @@ class Later(NamedTuple):
     compute: Callable[[], Any]
 
 
-# Where a report keeps the functions that compute its other parts.
-LATER = "_later"
-
-
 def changed(report: ReportKind, **parts: Any) -> ReportKind:
-    """Return a report with other parts, and without computing those that are still to be computed.
-
-    A part that is given as :class:`Later` is computed when it is read; its field has a factory for its default, as a
-    default itself would be found in its place.
-    """
+    """Return a report with other parts, and without computing those that are still to be computed."""
+    # A part that is given as Later is computed when it is read; its field has a factory for its default, as a default
+    # itself would be found in its place.
     new = object.__new__(type(report))
     later = {name: compute for name, compute in vars(report).get(LATER, {}).items() if name not in parts}
     known = {name: value for name, value in (vars(report) | parts).items() if not isinstance(value, Later)}
@@ -963,7 +939,3 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
     outputs = {name: with_findings(part, further) for name, part in report.outputs.items()}
     basis = replace(report.basis, findings=(*report.findings, *further))
     return changed(report, basis=basis, outputs=outputs)
-
-
-ZERO_ONE = "0-1 error"
-SQUARED = "mean squared error"

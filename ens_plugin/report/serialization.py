@@ -247,21 +247,12 @@ _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
 
 
 class _Rule(NamedTuple):
-    """What some fields of a part of a report have to hold beside a value of their type; None is always allowed.
+    """What some fields of a part of a report have to hold beside a value of their type; None is always allowed."""
 
-    Attributes
-    ----------
-    fields : str
-        Names, separated by spaces; a dot leads to a field of a part.
-    wanted : str
-        In words.
-    holds : callable
-        ``holds(value, part)`` is one truth value, or one for each item.  NaN, an estimate that is not available, is
-        less and more than nothing.
-    """
-
-    fields: str
-    wanted: str
+    fields: str  # names, separated by spaces; a dot leads to a field of a part
+    wanted: str  # in words
+    # Of a value and its part: one truth value, or one for each item. NaN, an estimate that is not available, is less
+    # and more than nothing.
     holds: Callable[[Any, Any], Any]
 
 

@@ -33,9 +33,13 @@ BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#6
 # The property cycle of axes that are made here.
 PALETTE = (BLUE, "#D55E00", GREEN, "#A6498C", "#2F9FD8", "#B8860B")
 
-
+Limits = tuple[float, float]
 LONGEST_LABEL = 48
 FIRST_SHOWN = 5
+FEW_BANDS = 3  # lie on each other without hiding the lines
+# Times the distance of the current size from the limit: the part of the chart in which sizes are chosen.
+FOCUS = 6.0
+N_TIPS = 48
 LARGEST_DRAWN = 1e300  # both kinds of pictures multiply values
 N_DRAWN = 200
 
@@ -51,78 +55,31 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SizeCurve:
-    """What one line of a chart over ensemble sizes shows.
+    """What one line of a chart over ensemble sizes shows."""
 
-    Attributes
-    ----------
-    quantity : str
-        Of the values, with its unit.
-    notes : tuple of str
-        On the values and their band.
-    kind : tuple
-        Equal for curves that may share axes: what the values are of, in which unit and direction.
-    name : str
-        Of the line, in a legend.
-    sizes : ndarray of int64, shape (n_sizes,)
-        Tabulated sizes, ascending.
-    value_at : callable
-        ``value_at(size)`` is the value at one size; NaN where it is not known.
-    as_text : callable
-        ``as_text(value)`` is a value with its unit.
-    n_members, recommended_size : int or None
-        Sizes to mark.
-    size_name : str, default="recommended"
-        Of the latter beside its mark.
-    noun : str, default="member"
-        What one member is called.
-    covered : tuple of int
-        Sizes that the size axis has to cover.
-    level : float
-        Value that is drawn as a horizontal line: that of the infinite ensemble, or the wanted one; NaN if there is
-        none.
-    level_name, level_text : str
-        The latter has the value with its unit.
-    interval_at : callable, optional
-        ``interval_at(size)`` are the lower and the upper end of the band.
-    band_text : callable, optional
-        ``band_text(size)`` are both in words.
-    is_share : bool, default=False
-        Whether values are labelled in percent.
-    ceiling : float, default=inf
-        Largest value that exists.
-    focus : tuple of two floats, optional
-        The values that matter, from the lowest to the highest: the axis does not go far beyond them.
-    is_whole : bool, default=False
-        Whether the line begins at the first tabulated size, however steep it is there.
-    tolerance : tuple of two floats, optional
-        The values between which a size is close enough to the infinite ensemble, as a horizontal band.
-    ties_to : float, default=0
-        Even sizes up to this one have the value of the odd size below, and are not drawn.
-    """
-
-    quantity: str
-    notes: tuple[str, ...]
-    kind: tuple[object, ...]
-    name: str
-    sizes: IntArray
-    value_at: Callable[[float], float]
-    as_text: Callable[[float], str]
-    n_members: int | None
+    quantity: str  # of the values, with its unit
+    notes: tuple[str, ...]  # on the values and their band
+    kind: tuple[object, ...]  # equal for curves that may share axes: what the values are of, in which unit
+    name: str  # in a legend
+    sizes: IntArray  # tabulated, ascending
+    value_at: Callable[[float], float]  # NaN where the value is not known
+    as_text: Callable[[float], str]  # a value with its unit
+    n_members: int | None  # marked, as is the recommended size
     recommended_size: int | None
-    covered: tuple[int, ...]
-    level: float
+    covered: tuple[int, ...]  # the sizes that the size axis has to cover
+    level: float  # a horizontal line: the value of the infinite ensemble; NaN if there is none
     level_name: str
-    level_text: str
-    interval_at: Callable[[float], tuple[float, float]] | None = None
-    band_text: Callable[[float], str] | None = None
-    is_share: bool = False
-    ceiling: float = math.inf
-    focus: tuple[float, float] | None = None
-    is_whole: bool = False
-    ties_to: float = 0.0
-    size_name: str = "recommended"
+    level_text: str  # the value of the level with its unit
+    interval_at: Callable[[float], tuple[float, float]] | None = None  # the ends of the band
+    band_text: Callable[[float], str] | None = None  # both ends in words
+    is_share: bool = False  # values are labelled in percent
+    ceiling: float = math.inf  # the largest value that exists
+    focus: tuple[float, float] | None = None  # the values that matter: the axis does not go far beyond them
+    is_whole: bool = False  # the line begins at the first tabulated size, however steep it is there
+    ties_to: float = 0.0  # even sizes up to this one have the value of the odd size below, and are not drawn
+    size_name: str = "recommended"  # beside the mark of that size
     noun: str = "member"
-    tolerance: tuple[float, float] | None = None
+    tolerance: tuple[float, float] | None = None  # the values that are close enough to the level, as a band
 
     @property
     def title(self) -> str:
@@ -165,10 +122,6 @@ class SizeCurve:
         known = ~np.isnan(values)
         band = [] if self.interval_at is None else [self.interval_at(size) for size in odd[known]]
         return odd[known], values[known], np.asarray(band, dtype=np.float64).reshape(-1, 2).T
-
-
-Limits = tuple[float, float]
-FEW_BANDS = 3
 
 
 def band_opacity(n_curves: int) -> float:
@@ -217,10 +170,6 @@ def value_limits(curves: Sequence[SizeCurve], values: FloatArray) -> Limits:
 def group_digits(number: float) -> str:
     """Return a number as text with narrow spaces between groups of three digits."""
     return f"{number:,.6g}".replace(",", "\u202f")
-
-
-# Times the distance of the current size from the limit: the part of the chart in which sizes are chosen.
-FOCUS = 6.0
 
 
 def report_curve(name: str, report: ReportContent) -> SizeCurve:
@@ -339,9 +288,6 @@ def _focus_of_loss(found: SizeRecommendation, sign: float) -> tuple[float, float
 
 def _ordered(one: float, other: float) -> tuple[float, float]:
     return min(one, other), max(one, other)
-
-
-N_TIPS = 48
 
 
 class SizeTip(NamedTuple):

@@ -69,9 +69,14 @@ from ens_plugin.spark.partition import (
     to_bytes,
 )
 
-FEW_ROWS = 4_000_000
+FEW_ROWS = 4_000_000  # whose parts the driver merges itself
 # Of a table whose rows are read once more on the driver, which bounds memory.
 MOST_VALUES = 2_000_000
+# Of these rows a stored copy of the model is recognised; the driver lets all members predict them.
+PROVED_ROWS = 512
+# With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
+SPARE_DEVIATIONS = 6.0
+LARGEST_KEY = int(np.iinfo(np.uint64).max)
 LOGGER = logging.getLogger(__name__)
 COLUMN = "part"
 
@@ -192,13 +197,6 @@ def _own_columns(model: Any) -> Sequence[str] | str:
     """Return the columns that a model of Spark ML or xgboost.spark is set to read."""
     several = model.hasParam("features_cols") and model.getOrDefault("features_cols")
     return list(several) if several else str(model.getOrDefault("featuresCol"))
-
-
-# Of these rows a stored copy of the model is recognised; the driver lets all members predict them.
-PROVED_ROWS = 512
-# With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
-SPARE_DEVIATIONS = 6.0
-LARGEST_KEY = int(np.iinfo(np.uint64).max)
 
 
 def analyze(
@@ -351,10 +349,7 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, tallied.sample, kept.row)
-        known = KnownRows(
-            sampled_labels=target_labels(kept.target, adapter.classes),
-            has_own_labels=True,
-        )
+        known = KnownRows(sampled_labels=target_labels(kept.target, adapter.classes), has_own_labels=True)
         report = build_report(adapter, tallied, settings, known)
     report = with_findings(report, doubts)
     if data == "oob":

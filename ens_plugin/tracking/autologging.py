@@ -41,7 +41,7 @@ from ens_plugin.tracking.connection import (
 )
 from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
-from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
+from ens_plugin.tracking.settings import LOCKS, AutologOptions, attempt, inform, warn_once
 from ens_plugin.tracking.trackers import MLFLOW, active_wandb_run, check_trackers, kind_of, log_to, next_prefix
 from ens_plugin.tracking.uploads import (
     Delivery,
@@ -55,26 +55,24 @@ from ens_plugin.tracking.uploads import (
     link_logged,
     not_logged,
     remember_report,
-    renew_in_child,
     send_all,
     start_linking,
     stop_linking,
     unreachable,
 )
 
+Result = TypeVar("Result")
+DECORATORS = {"sklearn.base"}  # where the decorator around every scikit-learn fit is
+# Attribute with the function that MLflow restores when its own autologging is enabled again or disabled.
+MLFLOW_ORIGINAL = "_gorilla_original_{}"
 FEWEST_READ = 200  # rows; a report on fewer says little
 RAISE_LIMIT = "Raise max_overhead, or call ens_plugin.analyze later."
 
 
 class AnalysisTime:
-    """The time that the analysis of a fit may take, and what is found where it is not enough for all rows.
+    """The time that the analysis of a fit may take, and what is found where it is not enough for all rows."""
 
-    Nothing is predicted: members read rows, and a metric is evaluated, until the time is over.
-
-    Attributes
-    ----------
-    findings : list of Finding
-    """
+    # Nothing is foretold: members read rows, and a metric is evaluated, until the time is over.
 
     def __init__(self, settings: AutologOptions, fit_seconds: float, n_outputs: int = 1) -> None:
         self.findings: list[Finding] = []
@@ -166,11 +164,6 @@ def tracker_delivery(
     return delivery
 
 
-# All threads of a process share matplotlib's defaults and the number of BLAS threads.
-_one_at_a_time = threading.Lock()
-renew_in_child(globals(), "_one_at_a_time", threading.Lock)
-
-
 @dataclass(frozen=True, eq=False)
 class FinishedFit:
     """A fit that ended without an exception."""
@@ -240,7 +233,7 @@ def _is_reachable(fit: FinishedFit, store: str) -> bool:
 @contextmanager
 def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
     """Hold the lock on analyses inside the block; raise InputError if it is not free by the deadline."""
-    lock = _one_at_a_time
+    lock = LOCKS.analysis
     if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
         raise InputError(
             "Reports of other threads used up the time that autologging may take for this fit "
@@ -401,11 +394,6 @@ def report_grown(thread: int | None = None, model: Any = None) -> None:
         fit = _last_steps.pop(ident, None)
         if fit is not None and fit.model is not model and fit.settings.process == os.getpid():
             attempt(fit.settings, partial(report_fit, fit))
-
-
-Result = TypeVar("Result")
-
-DECORATORS = {"sklearn.base"}  # where the decorator around every scikit-learn fit is
 
 
 @dataclass(eq=False)
@@ -578,10 +566,6 @@ def _module(frame: FrameType | None) -> str:
     return "" if frame is None else str(frame.f_globals.get("__name__", ""))
 
 
-# Attribute with the function that MLflow restores when its own autologging is enabled again or disabled.
-MLFLOW_ORIGINAL = "_gorilla_original_{}"
-
-
 # By replacement. An attribute of the replacement would be wrong: MLflow copies attributes to its own patch.
 _originals: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()
 _replacements: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()  # by original
@@ -632,10 +616,6 @@ def _attributes(site: FitSite) -> Iterator[str]:
             yield attribute
 
 
-_lock = threading.RLock()  # held while autologging is switched
-renew_in_child(globals(), "_lock", threading.RLock)
-
-
 def autolog(
     disable: bool = False,
     silent: bool = False,
@@ -677,7 +657,7 @@ def autolog(
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
         enough for all rows, the ensemble is judged by those that it has predicted in half of the time, drawn
         at random, and the report warns of it.  ``math.inf`` removes the limit.  Figures, which trackers other
-        than MLflow get where matplotlib is installed, do not count, and take about a second.
+        than MLflow get, do not count, and take about a second.
     prefix : str, default="ens"
         Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True
@@ -736,7 +716,7 @@ def autolog(
     checked = check_trackers(trackers)
     if not disable:
         require_mlflow()
-    with _lock:
+    with LOCKS.switch:
         _disable()
         if not disable:
             _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, analysis, checked))
@@ -787,7 +767,7 @@ def _register_hook(library: str) -> None:
 
 
 def _watch_imported(module: ModuleType) -> None:
-    with _lock:
+    with LOCKS.switch:
         if _watch is None:
             return
         try:

@@ -27,9 +27,8 @@ METHODS = ("log_figure", "log_file", "log_curve", "log_scalars")
 class Tracker(Protocol):
     """The methods that :func:`ens_plugin.log_report` calls on a tracker; any object that has them is one.
 
-    Nothing has to be inherited.  The methods are called once for each figure, where matplotlib is installed, once for
-    each file, then once for the curve and once for the scalars.  Names start with the prefix of the report, ``"ens"``
-    by default.
+    Nothing has to be inherited.  The methods are called once for each figure, once for each file, then once for the
+    curve and once for the scalars.  Names start with the prefix of the report, ``"ens"`` by default.
 
     Examples
     --------

@@ -33,7 +33,7 @@ from ens_plugin.tracking.log import (
     run_content,
     send,
 )
-from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
+from ens_plugin.tracking.settings import LOCKS, AutologOptions, attempt, inform, warn_once
 from ens_plugin.tracking.trackers import free_prefix
 
 if TYPE_CHECKING:
@@ -41,21 +41,19 @@ if TYPE_CHECKING:
     from mlflow.models import Model
 
 
-def renew_in_child(namespace: dict[str, Any], name: str, make: Callable[[], object]) -> None:
-    """Make a module's lock, or what its threads share, anew in every forked child: they do not exist there."""
-
-    def renew() -> None:
-        namespace[name] = make()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)
-
-
 MAX_WAITING = 20  # in one store's queue
 EXIT_S = 30.0  # the end of a program waits this long for all its reports,
 UNREACHED_S = 5.0  # this long for those to a store that was never reached,
 ENDING_S = 60.0  # and this much longer where a run being made would stay RUNNING
 POLL_S = 0.02
+LEAST_WAIT_S = 1.0  # of a fit, for its report
+LINKING_S = 2.0  # of a fit, for the link of its report to its model
+SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wait at the end of a program
+AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
+INTEGRATION = "ens_plugin"
+RUN_VARIABLE = "MLFLOW_RUN_ID"
+
+# By store, until when it is avoided, and why.
 
 
 @dataclass(eq=False)
@@ -104,9 +102,9 @@ class Upload:
 
 # By store. Each queue has one worker thread, which is sending its first upload; none is empty.
 _queues: dict[str, deque[Upload]] = {}
-renew_in_child(globals(), "_queues", dict)
-_lock = threading.Lock()
-renew_in_child(globals(), "_lock", threading.Lock)
+if hasattr(os, "register_at_fork"):
+    # Their workers do not exist in a forked child.
+    os.register_at_fork(after_in_child=_queues.clear)
 _is_waited_for = False
 _first_at_exit: dict[Callable[[], object], None] = {}
 
@@ -114,7 +112,7 @@ _first_at_exit: dict[Callable[[], object], None] = {}
 def post(upload: Upload, seconds: float) -> bool:
     """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it."""
     _wait_at_exit()
-    with _lock:
+    with LOCKS.queues:
         waiting = _queues.setdefault(upload.store, deque())
         if len(waiting) > MAX_WAITING:
             raise TrackingError(
@@ -156,7 +154,7 @@ def _work(store: str) -> None:
         try:
             upload.send()
         finally:
-            with _lock:
+            with LOCKS.queues:
                 waiting.popleft()
                 # An upload that is posted after this has a queue and a worker of its own.
                 if not waiting:
@@ -165,13 +163,13 @@ def _work(store: str) -> None:
 
 
 def _unsent() -> list[Upload]:
-    with _lock:
+    with LOCKS.queues:
         return [upload for waiting in _queues.values() for upload in waiting]
 
 
 def _wait_at_exit() -> None:
     global _is_waited_for
-    with _lock:
+    with LOCKS.queues:
         if _is_waited_for:
             return
         _is_waited_for = True
@@ -247,10 +245,6 @@ class ReportFiles:
         if is_last:
             self._root.cleanup()
 
-
-INTEGRATION = "ens_plugin"
-RUN_VARIABLE = "MLFLOW_RUN_ID"
-AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
 
 _avoided: dict[str, tuple[float, str]] = {}
 
@@ -333,10 +327,6 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
     upload.progress.logged = send(client, run_id, run_content(upload.report, directory, prefix))
     upload.progress.prefix = prefix
-
-
-LEAST_WAIT_S = 1.0
-SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wait at the end of a program
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,9 +418,6 @@ def _lost(delivery: Delivery) -> str:
         return f"{lost} A run was being made for it and may stay RUNNING."
     run = delivery.progress.run_id
     return lost if run is None else f"{lost} Its run {run} is marked FAILED."
-
-
-LINKING_S = 2.0
 
 
 @dataclass(eq=False)

@@ -43,6 +43,8 @@ SCHEMA_VERSION = 1
 CODED_QUESTIONS, MOST_CODINGS = 3000, 8
 # Of a printed result: sizes relative to the samples there are.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# What the core calls them.
+_WORDS = {"row": "question", "member": "sample", "label": "answer"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -394,10 +396,8 @@ def _report(
 
 
 def _averaged(reports: Sequence[EnsembleReport]) -> EnsembleReport:
-    """Return the report in the middle by its limit, with the mean of all curves.
-
-    A tie goes to the lower code, which is another answer with each coding.
-    """
+    """Return the report in the middle by its limit, with the mean of all curves."""
+    # A tie goes to the lower code, which is another answer with each coding.
     middle = sorted(reports, key=lambda each: each.error_curve.asymptote)[len(reports) // 2]
     sizes, curves = middle.error_curve.sizes, [each.error_curve for each in reports]
     ends = np.mean([[curve.interval_at(size) for size in (*sizes, math.inf)] for curve in curves], axis=0)
@@ -433,10 +433,6 @@ def _summary_lines(found: VoteReport) -> list[str]:
     for sentence in _sentences(found):
         lines += wrapped(sentence)
     return [*lines, "", *aligned(_table(found)), "", *aligned(_needs(found))]
-
-
-# What the core calls them.
-_WORDS = {"row": "question", "member": "sample", "label": "answer"}
 
 
 def _in_words(sentence: str) -> str:

@@ -25,56 +25,27 @@ FORMS = (
 
 @dataclass(frozen=True, eq=False)
 class AnswerTable:
-    """Answers one below the other.
+    """Answers one below the other, and what is known of their questions."""
 
-    Attributes
-    ----------
-    questions : Index of shape (n_questions,)
-        In the order in which they first appear.
-    question : ndarray of int, shape (n_answers,)
-        Position of each answer's question.
-    answer : ndarray of object, shape (n_answers,)
-        None or NaN where no answer could be read.
-    weight : ndarray of float, shape (n_answers,), or None
-    truth : ndarray of object, shape (n_questions,), or None
-        None or NaN where it is not known.
-    groups : ndarray of int, shape (n_questions,), or None
-    is_named : bool
-        Whether the questions have names of the user's, and not only an order.
-    """
-
-    questions: pd.Index[Any]
-    question: IntArray
-    answer: NDArray[Any]
-    weight: FloatArray | None
-    truth: NDArray[Any] | None
-    groups: IntArray | None
-    is_named: bool
+    questions: pd.Index[Any]  # in the order in which they first appear
+    question: IntArray  # position of each answer's question
+    answer: NDArray[Any]  # None or NaN where no answer could be read
+    weight: FloatArray | None  # of each answer
+    truth: NDArray[Any] | None  # of each question; None or NaN where it is not known
+    groups: IntArray | None  # of each question
+    is_named: bool  # whether the questions have names of the user's, and not only an order
 
 
 @dataclass(frozen=True, eq=False)
 class CodedAnswers:
-    """Answers as codes, which mean something else for each question.
-
-    Attributes
-    ----------
-    questions : Index of shape (n_questions,)
-    codes : ndarray of int, shape (n_samples, n_questions)
-        -1 where a question has fewer samples.
-    truth : ndarray of int, shape (n_questions,), or None
-        Code of the true answer, -1 where it is not known.
-    weight : ndarray of float, shape (n_samples, n_questions), or None
-    groups : ndarray of int, shape (n_questions,), or None
-    names : ndarray of object, shape (n_questions, n_codes)
-        The answer of each code; None where a question has fewer answers.
-    """
+    """Answers as codes, which mean something else for each question."""
 
     questions: pd.Index[Any]
-    codes: IntArray
-    truth: IntArray | None
-    weight: FloatArray | None
-    groups: IntArray | None
-    names: NDArray[Any]
+    codes: IntArray  # shape (n_samples, n_questions); -1 where a question has fewer samples
+    truth: IntArray | None  # code of each question's true answer, -1 where it is not known
+    weight: FloatArray | None  # shape of the codes
+    groups: IntArray | None  # of each question
+    names: NDArray[Any]  # shape (n_questions, n_codes): the answer of each code; None where there are fewer
 
     @property
     def n_samples(self) -> IntArray:
@@ -110,13 +81,7 @@ class CodedAnswers:
 
 
 def read_answers(answers: Any, truth: Any, weight: Any, groups: Any) -> AnswerTable:
-    """Return answers in one form, with the truth, the weights and the groups in the order of their questions.
-
-    Raises
-    ------
-    InputError
-        If they have none of the forms of :func:`ens_plugin.analyze_votes`, or do not fit each other.
-    """
+    """Return answers in one form, with the truth, the weights and the groups in the order of their questions."""
     is_table = isinstance(answers, pd.DataFrame) and {"question", "answer"} <= set(answers.columns)
     table = _from_table(answers, weight) if is_table else _from_rows(answers, weight)
     if table.questions.size == 0 or table.answer.size == 0:
@@ -276,13 +241,7 @@ def _objects(values: Any) -> NDArray[Any]:
 def code_answers(
     table: AnswerTable, normalize: Normalize | None, *, ignores_unparsed: bool, random_state: int | None
 ) -> CodedAnswers:
-    """Return answers with codes in random order for each question, so that no code wins ties more often than others.
-
-    Raises
-    ------
-    InputError
-        If answers cannot be compared, none could be read, or `normalize` fails.
-    """
+    """Return answers with codes in random order for each question, so that no code wins ties more often than others."""
     words, answers, truth = _factorized(table, normalize)
     _refuse_other_types(words, answers, truth)
     if not ignores_unparsed:
@@ -363,10 +322,7 @@ def _distinct_answers(asked: AnyIntArray, said: AnyIntArray) -> tuple[AnyIntArra
 
 
 def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generator) -> tuple[AnyIntArray, int]:
-    """Return codes of the distinct answers to each question, in random order, and how many codes there are.
-
-    `true` are the places of true answers.  Each code is equally often that of one.
-    """
+    """Return codes of the distinct answers in random order, each equally often of a `true` one, and their number."""
     local = _place_among_equals(asked)
     n_codes = max(int(local.max()) + 1, 2)
     order = _random_orders((int(asked.max()) + 1, n_codes), asked[true], local[true], rng)
@@ -376,10 +332,7 @@ def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generato
 def _random_orders(
     shape: tuple[int, ...], question: AnyIntArray, own: AnyIntArray, rng: np.random.Generator
 ) -> AnyIntArray:
-    """Return random orders of the codes of each question, in which the true answers have each code equally often.
-
-    The true answer to each `question` has the code `own` now.
-    """
+    """Return random orders of codes, in which true answers, now of the codes `own`, have each code equally often."""
     order = np.argsort(rng.random(shape), axis=1).astype(np.int32)
     wanted = rng.permutation(np.arange(question.size) % shape[1])
     other = np.argmax(order[question] == wanted[:, None], axis=1)
