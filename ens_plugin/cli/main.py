@@ -10,7 +10,6 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -74,9 +73,7 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.unlabelled import Agreement
     from ens_plugin.oob.predictions import OobPredictions
 
-INTERRUPTED = 130  # as a shell reports a program that Ctrl-C ended
 Format = Literal["text", "json", "markdown"]
-RATIO = click.FloatRange(min=1.0)
 
 
 def _formats(*styles: str) -> Callable[[Command], Command]:
@@ -207,8 +204,8 @@ def analyze(
         # Before an analysis that may take minutes.
         require_mlflow()
     report = analysis_of(request).report if engine is None else engine.report(request)
-    rendered = {"text": report.summary, "json": report.to_json, "markdown": partial(markdown_summary, report)}[style]()
-    click.echo(rendered.rstrip())
+    render: Callable[[], str] = report.to_json if style == "json" else report.summary
+    click.echo((markdown_summary(report) if style == "markdown" else render()).rstrip())
     if details:
         click.echo(f"\n{report.details()}")
     if json_path is not None:
@@ -239,7 +236,9 @@ def analyze(
 @output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON have its path.")
 @output_option("--json", "Also save the result as JSON.")
 @click.option(
-    "--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL has more than this many times the needed members."
+    "--max-size-ratio",
+    type=click.FloatRange(min=1.0),
+    help="Exit with 1 if MODEL has more than this many times the needed members.",
 )
 @click.option("--min-agreement", type=SHARE, help="Exit with 1 if the agreement with the infinite ensemble is lower.")
 @budget_arguments
@@ -558,7 +557,7 @@ def votes(
 def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:
     import mlflow
 
-    from ens_plugin.tracking import log_report
+    from ens_plugin.tracking.log import log_report
     from ens_plugin.tracking.models import ADDRESS, logged_model_id, source_run_id
 
     with only_results_on_stdout(), quiet_libraries():
@@ -597,7 +596,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = NO_RESULT
     except (click.Abort, KeyboardInterrupt):
         notice("Interrupted.")
-        code = INTERRUPTED
+        # As a shell reports a program that Ctrl-C ended.
+        code = 130
     except Exception:
         # Python would exit with 1, which here means that a requirement is not met.
         notice(without_secrets(traceback.format_exc().rstrip()))

@@ -28,9 +28,6 @@ from ens_plugin.report.text import (
 from ens_plugin.sizing.budget import measure_costs
 from ens_plugin.sizing.truncate import Check, Savings, measure_savings
 
-SCHEMA_VERSION = 1
-BUDGET_ROWS = 7
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -61,19 +58,17 @@ class Recommendation:
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
     """Analyse a model and check the demands; if requested, measure the savings and draw the curve."""
     found = analysis_of(request)
-    budget = None if limits.costs == NO_LIMITS else _budget(found, limits.costs)
+    budget = None
+    if limits.costs != NO_LIMITS:
+        with only_results_on_stdout():
+            costs = measure_costs(found.model, found.rows.X)
+        budget = found.report.budget(costs, **limits.costs._asdict())
     checks = (*checks_of(found.report, limits), *(() if budget is None else budget_checks(budget)))
     savings = _savings(found) if measure else None
     if picture is not None:
         write_bytes(picture, _error_curve_png(found.report))
     shown = None if picture is None else str(picture)
     return Recommendation(found.report, checks, savings, shown, found.report.is_actionable, budget)
-
-
-def _budget(found: Analysis, limits: CostLimits) -> Budget:
-    with only_results_on_stdout():
-        costs = measure_costs(found.model, found.rows.X)
-    return found.report.budget(costs, **limits._asdict())
 
 
 def _savings(found: Analysis) -> Savings | None:
@@ -173,7 +168,7 @@ def as_json(found: Recommendation) -> str:
     recommendation = found.report.to_dict()["recommendation"]
     brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "losses")}
     content: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "model": found.report.model,
         "n_members": found.report.n_members,
         "accuracy": _known(found.report.accuracy),
@@ -214,11 +209,15 @@ def as_markdown(found: Recommendation) -> str:
     failed = [f"**{escaped_markdown(check.text, 400)}**\n" for check in found.checks if not check.passed]
     lines = [*failed, markdown_answers(report)]
     lines += savings_markdown_lines(found.savings)
-    lines += [] if found.budget is None else ["", *_budget_markdown_lines(found.budget)]
+    if found.budget is not None:
+        cells = [[escaped_markdown(cell, 40) for cell in row] for row in found.budget.rows(7)]
+        lines += ["", escaped_markdown(found.budget.verdict, 600), "", *markdown_table(cells)]
+        lines.append(escaped_markdown(found.budget.note, 400))
     demands = [f"- {escaped_markdown(check.text, 400)}" for check in found.checks[1:] if check.passed]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
-        lines += ["", f"[The error curve as a picture](<{_link_target(found.picture)}>)"]
+        target = printable(found.picture).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")
+        lines += ["", f"[The error curve as a picture](<{target}>)"]
     return "\n".join(lines)
 
 
@@ -234,12 +233,3 @@ def savings_markdown_lines(savings: Savings | None) -> list[str]:
     if savings is None:
         return []
     return ["", *markdown_table(savings.rows())]
-
-
-def _budget_markdown_lines(budget: Budget) -> list[str]:
-    cells = [tuple(escaped_markdown(cell, 40) for cell in row) for row in budget.rows(BUDGET_ROWS)]
-    return [escaped_markdown(budget.verdict, 600), "", *markdown_table(cells), escaped_markdown(budget.note, 400)]
-
-
-def _link_target(target: str) -> str:
-    return printable(target).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")

@@ -50,8 +50,6 @@ from ens_plugin.tracking.watchdog import watched
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
-TEXT_LIMIT = 300
 # MLflow itself retries each call for minutes, in which a job prints nothing.
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -108,7 +106,9 @@ class GateSetup(NamedTuple):
 
 def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
     """Return the decision of the gate on a version."""
-    audit = audit_to_log if setup.audit_log is None else _audit(setup.audit_log)
+    audit: Audit = audit_to_log
+    if setup.audit_log is not None:
+        audit = notice if str(setup.audit_log) == "-" else audit_to_file(setup.audit_log)
     request = gate_request(
         model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix,
         allow_older=setup.allow_older,
@@ -136,10 +136,6 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
                 check_server(uri)
             with _patience():
                 return run_gate(request, audit)
-
-
-def _audit(audit_log: Path) -> Audit:
-    return notice if str(audit_log) == "-" else audit_to_file(audit_log)
 
 
 @contextmanager
@@ -190,7 +186,7 @@ def as_json(found: Rightsizing) -> str:
     """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/reference/json.md``."""
     recommendation, logged = found.report.recommendation, found.logged
     content: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "source": found.source,
         "outcome": found.outcome,
         "passed": found.passed,
@@ -221,7 +217,7 @@ def as_text(found: Rightsizing) -> str:
 def as_markdown(found: Rightsizing) -> str:
     """Return the outcome of a rightsizing in Markdown, with all text of the model and the registry escaped."""
     lines = [
-        f"**{escaped_markdown(found.sentence, TEXT_LIMIT)}**",
+        f"**{escaped_markdown(found.sentence, 300)}**",
         "",
         escaped_markdown(found.report.recommendation.reason, 400),
     ]

@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN_COLUMNS = 10
-MOST_REPEATS = 100_000
 # Numbers of rows in all permutations of a column, which are kept: 8 GB.
 MOST_PERMUTED = 10**9
-DRAWN_COLUMNS = 20
-THICKNESS = 0.8  # of the bars of a column, of the distance of two
-LINES = "\nlines: two standard errors to each side"
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +267,7 @@ def oob_permutation_importance(
     >>> sorted(found.to_frame().nlargest(2, "importances_mean").index)
     ['petal length (cm)', 'petal width (cm)']
     """
-    seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats", largest=MOST_REPEATS)
+    seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats", largest=100_000)
     largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
     with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X, y, sample_weight, groups, metric_of_label(metric, positive_label))
@@ -426,7 +422,7 @@ def _erase(ax: Axes) -> None:
 
 def _draw(ax: Axes, ensembles: list[_Importances]) -> None:
     columns = _largest(ensembles)
-    height = THICKNESS / len(ensembles)
+    height = 0.8 / len(ensembles)
     for place, one in enumerate(ensembles):
         # The first ensemble is on top, as in the legend.
         middle = np.arange(len(columns)) + (len(ensembles) - 1 - 2 * place) * height / 2.0
@@ -442,7 +438,7 @@ def _draw(ax: Axes, ensembles: list[_Importances]) -> None:
         _importances_of[bars[0]] = one
     ax.set_yticks(range(len(columns)), columns, parse_math=False)
     has_lines = any(width > 0 for one in ensembles for width in one.half_width.values())
-    ax.set_xlabel("Rise of the out-of-bag error" + LINES * has_lines)
+    ax.set_xlabel("Rise of the out-of-bag error" + has_lines * "\nlines: two standard errors to each side")
     if len(ensembles) > 1:
         merge_legend(ax)
 
@@ -453,4 +449,4 @@ def _largest(ensembles: list[_Importances]) -> list[str]:
     for one in ensembles:
         for name, value in one.mean.items():
             largest[name] = max(value, largest.get(name, value))
-    return sorted(largest, key=lambda name: largest[name])[-DRAWN_COLUMNS:]
+    return sorted(largest, key=lambda name: largest[name])[-20:]

@@ -50,9 +50,6 @@ from ens_plugin.errors import (
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.text import first_rows
 
-# Share of the weight that may be on rows that are in every bag.
-MOST_MISSING = 0.2
-
 
 class MeanOutputs(NamedTuple):
     """Mean outputs of rows, by label for a classifier, and the number of members that count; 0 for rows without any."""
@@ -161,7 +158,7 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
     weight, has_members = rows.weight[chosen], np.asarray(trials > 0)
     if rows.groups is not None:
         refuse_groups_in_bags(RowWeight(weight, groups=rows.groups[chosen]), has_members)
-    _refuse_missing(weight, has_members, MOST_MISSING, "rows")
+    _refuse_missing(weight, has_members, 0.2, "rows")
     classes = rows.adapter.classes
     for code in () if classes is None else np.unique(rows.target[chosen][weight > 0]):
         own = rows.target[chosen] == code

@@ -42,15 +42,11 @@ if TYPE_CHECKING:
     from mlflow.entities import FileInfo, Metric
 
 REPORT_BYTES = LONGEST_REPORT
-MANY = 100  # more than one run logs models
 LEVEL = AnalysisOptions.interval_level
 # Scorers that are about one of two labels.
 OF_ONE_LABEL = ("average_precision", "f1", "jaccard", "precision", "recall")
-# What no_worse requires.
-NOT_SHOWN_WORSE = ("baseline", "error_increase_lower", 0.0)
 _ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
-INTERVAL_ENDS = ("error_lower", "error_upper")
-DOUBT_LIMIT, ALIASES_LIMIT = 600, 200  # characters
+DOUBT_LIMIT = 600  # characters
 # Errors of a baseline that cannot be scored on rows, and is compared by its logged report then.
 NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
@@ -188,7 +184,7 @@ def _models_of_run(client: MlflowClient, run_id: str) -> set[str]:
     """Return the ids of all models that a run logged, those among them that are deleted too."""
     run = client.get_run(run_id)
     made = client.search_logged_models(
-        [run.info.experiment_id], filter_string=f"source_run_id = '{run_id}'", max_results=MANY
+        [run.info.experiment_id], filter_string=f"source_run_id = '{run_id}'", max_results=100
     )
     outputs = [] if run.outputs is None else run.outputs.model_outputs
     return {str(model.model_id) for model in made} | {str(output.model_id) for output in outputs}
@@ -426,7 +422,7 @@ def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
 def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
     """Raise GateError where a policy bounds ends of 95 % intervals and a report has intervals of another level."""
     level = report.error_curve.interval_level
-    bounded = [name for name in policy.bounded("report") if name in INTERVAL_ENDS]
+    bounded = [name for name in policy.bounded("report") if name in ("error_lower", "error_upper")]
     if bounded and level != LEVEL:
         raise GateError(
             f"The policy bounds {bounded[0]!r}, an end of a {100 * LEVEL:g} % interval, and the report of version "
@@ -487,7 +483,7 @@ def compare_with_baseline(
     comparison = _compared(client, version, baseline, evidence, request)
     number, model = f"version {baseline.version}", f" of {printable(baseline.name, 80)}"
     name = number if baseline.name == version.name else number + model
-    if any((one.table, one.name, one.threshold) == NOT_SHOWN_WORSE for one in policy.requirements):
+    if Requirement("baseline", "error_increase_lower", "max", 0.0) in policy.requirements:  # as no_worse requires
         refuse_wide(comparison, name)
     return BaselineEvidence(comparison, baseline.version, f"{number}{model}, by {comparison.method}", name)
 
@@ -534,7 +530,7 @@ def _without_baseline(address: VersionAddress, version: RegisteredVersion, alias
         None,
         f"not compared, since no version has the alias {wanted!r} yet",
         warning=f"Version {version.version} was not compared with a baseline, because no version of {model} has the "
-        f"alias {wanted!r} yet. {printable(others, ALIASES_LIMIT)}",
+        f"alias {wanted!r} yet. {printable(others, 200)}",
     )
 
 
@@ -571,15 +567,11 @@ def scalar_tables(
     """Return the values of the scalars that a policy can bound, by table of the policy and by name."""
     tables: dict[str, Mapping[str, float]] = {}
     if evidence.report is not None:
-        tables["report"] = _report_scalars(evidence.report)
+        known = {name: value for name, value in evidence.report.scalars().items() if math.isfinite(value)}
+        # The ratio is an upper bound where the recommended size was capped, because that size is then a lower bound.
+        tables["report"] = {**known, "size_ratio": evidence.report.size_ratio}
     if baseline.comparison is not None:
         tables["baseline"] = dict(zip(BASELINE_SCALARS, baseline.comparison.increase, strict=True))
     if bounded := set(policy.bounded("metrics")):
         tables["metrics"] = logged_metrics(client, version, bounded)
     return tables
-
-
-def _report_scalars(report: EnsembleReport) -> dict[str, float]:
-    scalars = {name: value for name, value in report.scalars().items() if math.isfinite(value)}
-    # The ratio is an upper bound where the recommended size was capped, because that size is then a lower bound.
-    return {**scalars, "size_ratio": report.size_ratio}

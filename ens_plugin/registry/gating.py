@@ -79,7 +79,6 @@ if TYPE_CHECKING:
 
 Audit = Callable[[str], None]
 VERDICT_TAG = "ens.gate"
-TAG_LIMIT = 4000  # databases of older servers take 5000
 MESSAGE_LIMIT = 1000
 # A server that fails a call mostly recovers within a second.
 READ_BACKS = 3
@@ -149,7 +148,8 @@ def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | No
     if before not in (None, decision.tag):
         client.delete_model_version_tag(name, version, VERDICT_TAG)
     details = {
-        f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), TAG_LIMIT),
+        # Databases of older servers take 5000.
+        f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), 4000),
         f"{VERDICT_TAG}.record": _logged_record(client, decision, run_id) or _record(decision),
     }
     for key, value in details.items():

@@ -44,7 +44,7 @@ REPORT_SCALARS = (
 SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}", "{}_shortfall")
 BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
 NO_WORSE, REQUIRED, METRIC, POSITIVE_LABEL = "no_worse", "required", "metric", "positive_label"
-SHARE, DIFFERENCE, AMOUNT, COUNT = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf), (1.0, math.inf)
+SHARE = (0.0, 1.0)
 FILE_LIMIT = 1_000_000  # bytes
 NAME_WIDTH, WORDS_WIDTH = 80, 400
 EXAMPLE = (
@@ -145,18 +145,18 @@ def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
 def _ranges(report: EnsembleReport) -> dict[tuple[str, str], tuple[float, float]]:
     """Return the smallest and the largest value that the scalars of a report can have."""
     curve, basis = report.error_curve, report.error_curve.metric_basis
-    found = {"n_members": COUNT, "recommended_size": COUNT, "size_capped": SHARE}
-    found |= dict.fromkeys(("size_ratio", *COSTS), AMOUNT)
+    found = {"n_members": (1.0, math.inf), "recommended_size": (1.0, math.inf), "size_capped": SHARE}
+    found |= dict.fromkeys(("size_ratio", *COSTS), (0.0, math.inf))
     difference = None
     if basis is not None and curve.key in _score_scalars():
         *names, shortfall = (form.format(curve.key) for form in SCORE_SCALARS)
         difference = basis.lowest - basis.highest, basis.highest - basis.lowest
         found |= {**dict.fromkeys(names, (basis.lowest, basis.highest)), shortfall: difference}
     elif curve.metric == ZERO_ONE:
-        difference = DIFFERENCE
+        difference = (-1.0, 1.0)
         found |= {**dict.fromkeys((*ACCURACIES, *ERRORS, "algorithmic_sd"), SHARE), "excess_error": difference}
     if report.is_squared:
-        found |= dict.fromkeys((*ERRORS, "algorithmic_sd", *MEMBER_SCALARS, *ROOTS), AMOUNT)
+        found |= dict.fromkeys((*ERRORS, "algorithmic_sd", *MEMBER_SCALARS, *ROOTS), (0.0, math.inf))
     if report.task == "classification":
         found |= dict.fromkeys(("agreement", *MEMBER_SCALARS), SHARE)
     changes = {} if difference is None else dict.fromkeys(BASELINE_SCALARS, difference)
@@ -352,6 +352,11 @@ class Check:
     passed: bool
     subject: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as plain Python objects."""
+        wanted = {name: part for name, part in asdict(self.requirement).items() if name != "key"}
+        return {**wanted, "value": self.value, "passed": self.passed}
+
     @property
     def text(self) -> str:
         """The requirement and the value found, in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
@@ -469,7 +474,7 @@ class GateDecision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain Python objects."""
-        content = {**asdict(self), "checks": [_check_content(check) for check in self.checks]}
+        content = {**asdict(self), "checks": [check.to_dict() for check in self.checks]}
         return {name: value for name, value in content.items() if name not in ("notes", "warnings")}
 
     def to_json(self) -> str:
@@ -515,12 +520,6 @@ class GateDecision:
         if self.promoted is not None:
             lines.append(f"Alias {self.promoted!r} {self._move()}.")
         return [*lines, *(printable(note, WORDS_WIDTH) for note in self.notes)]
-
-
-def _check_content(check: Check) -> dict[str, Any]:
-    content = asdict(check.requirement)
-    del content["key"]
-    return {**content, "value": check.value, "passed": check.passed}
 
 
 def report_remedies(failed: Sequence[Requirement], scalars: Mapping[str, float]) -> list[str]:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.evidence import Progress
 
 Outcome = Literal["logged", "not_needed", "no_size", "refused"]
-NAME_LIMIT = 300
 LOGGER = logging.getLogger("ens_plugin.rightsize")
 WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
 
@@ -162,7 +161,7 @@ class LoggedCut(NamedTuple):
         logged = f"Logged as {self.uri}, by run {self.run_id}."
         if self.version is None:
             return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]
-        name = printable(str(self.name), NAME_LIMIT)
+        name = printable(str(self.name), 300)
         return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-DIFFERENCE_COLUMNS = ("difference", "difference_lower", "difference_upper")
-
 
 @dataclass(frozen=True)
 class ReportDifference:
@@ -130,7 +128,8 @@ class Comparison:
         rows = [_row(report, differences.get(name)) for name, report in self.reports.items()]
         frame = pd.DataFrame(rows, index=names)
         sizes = {name: "Int64" for name in ("recommended_size", "recommended_lower", "recommended_upper")}
-        unknown = [name for name in ("algorithmic_sd", *DIFFERENCE_COLUMNS) if frame[name].isna().all()]
+        columns = ("algorithmic_sd", "difference", "difference_lower", "difference_upper")
+        unknown = [name for name in columns if frame[name].isna().all()]
         return frame.drop(columns=unknown).astype(sizes)
 
     def plot(self, ax: Axes | None = None) -> Axes:

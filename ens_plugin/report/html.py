@@ -24,7 +24,6 @@ from ens_plugin.report.svg import pictures
 
 _LONGEST_TEXT = 1000
 _MOST_LABELS = 20
-_SHADES = 9  # of the confusion matrix
 
 
 def report_values(report: ReportContent) -> dict[str, Any]:
@@ -62,7 +61,7 @@ def _matrix(report: ReportContent) -> list[tuple[str, list[tuple[int, int]]]]:
     """Return the confusion matrix: for each label, its counts with their shades from 0 to 9."""
     # The root of the share shows what is confused, which is rare beside what is right.
     return [
-        (name, [(count, round(_SHADES * math.sqrt(count / max(sum(counts), 1)))) for count in counts])
+        (name, [(count, round(9 * math.sqrt(count / max(sum(counts), 1)))) for count in counts])
         for name, counts in text.confusion_rows(report, _MOST_LABELS)
     ]
 

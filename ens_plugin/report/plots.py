@@ -50,12 +50,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import Transform
 
-DARKEST_PAPER = 0.4  # luminance from which on a background is light
 DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
-LONGEST_LINE = 36  # of the name of an axis, in characters
-STAYS, GOES = "stays at every size (bias and noise)", "goes away with size"
-COST_STEP = 42.0  # points from an axis with its label to the next one below
-FARTHEST = 10  # times the largest marked size, up to which what the limits allow is on the chart
 
 # What is drawn for which curve.  The artists themselves know their axes, so that what a user clears is forgotten.
 _curve_of: WeakKeyDictionary[Line2D, SizeCurve] = WeakKeyDictionary()
@@ -131,7 +126,8 @@ def inks_of(ax: Axes) -> Inks:
 
     faces = [ax.get_facecolor(), ax.figure.get_facecolor(), "white"]
     red, green, blue, _ = paper = next(face for face in map(to_rgba, faces) if face[3] > 0.0)
-    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= DARKEST_PAPER:
+    # By its luminance, the background is light.
+    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= 0.4:
         return Inks(INK, GREY, GREEN, to_hex(paper))
     return Inks("#EEEEEE", "#AAAAAA", "#3DDBA8", to_hex(paper))
 
@@ -252,10 +248,6 @@ def _refuse_other_quantity(ax: Axes, curve: SizeCurve) -> None:
             )
 
 
-def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.fill(line, LONGEST_LINE) for line in text.splitlines())
-
-
 def _start_line(ax: Axes, curve: SizeCurve) -> None:
     taken = set(ax.get_legend_handles_labels()[1])
     styles = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
@@ -281,7 +273,8 @@ def _draw(ax: Axes, earlier: tuple[tuple[float, float], tuple[float, float]] | N
     for line, curve in zip(lines, curves, strict=True):
         values += _draw_line(ax, line, curve, shown, len(lines))
     scale_values(ax, curves, np.concatenate(values), earlier and earlier[1])
-    ax.set_ylabel(_wrapped("\n".join([curves[0].quantity, *curves[0].notes])), parse_math=False)
+    lines_of_name = "\n".join([curves[0].quantity, *curves[0].notes]).splitlines()
+    ax.set_ylabel("\n".join(textwrap.fill(text, 36) for text in lines_of_name), parse_math=False)
     if curves[0].is_share:
         label_in_percent(ax.yaxis)
     if len(lines) == 1:
@@ -598,9 +591,11 @@ def _draw_error_bar(ax: Axes, row: int, error: float, parts: BiasVariance) -> No
         ax.barh(row, length, height=0.55, color=GREY)
     else:
         stays = min(length, parts.bias)
-        ax.barh(row, stays, height=0.55, color=BLUE, label="_" if row else STAYS)
+        ax.barh(row, stays, height=0.55, color=BLUE, label="_" if row else "stays at every size (bias and noise)")
         if length > stays:
-            ax.barh(row, length - stays, left=stays, height=0.55, color=ORANGE, label="_" if row else GOES)
+            ax.barh(
+                row, length - stays, left=stays, height=0.55, color=ORANGE, label="_" if row else "goes away with size"
+            )
     ink = str(ax.xaxis.label.get_color())
     write(ax, error_text(error, parts.loss), (length, row), "data", (5, 0), va="center", color=ink)
 
@@ -613,7 +608,8 @@ def plot_budget(report: ReportContent, costs: Costs, allowed: int | None, limits
     """Draw the error curve of a report above axes of members, megabytes and milliseconds, with what limits allow."""
     ax = axes_or_new(ax)
     curve = measure_curve(report.model, report)
-    is_near = allowed is not None and 0 < allowed <= FARTHEST * max(curve.covered)
+    # Sizes far beyond those that are marked would flatten the curve.
+    is_near = allowed is not None and 0 < allowed <= 10 * max(curve.covered)
     if allowed and is_near:
         curve = replace(curve, covered=(*curve.covered, allowed))
     add_curves(ax, [curve])
@@ -637,7 +633,8 @@ def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: s
         return np.maximum(np.asarray(costs) / unit - cost.fixed, 1e-12) / cost.per_member
 
     axis = ax.secondary_xaxis("bottom", functions=(cost_of, size_of))
-    axis.spines["bottom"].set_position(("outward", place * COST_STEP))
+    # So many points from an axis with its label to the next one below.
+    axis.spines["bottom"].set_position(("outward", place * 42.0))
     _label_sizes(axis.xaxis, (1.0, 2.0, 5.0))
     axis.set_xlabel(label)
 
@@ -672,10 +669,10 @@ def report_figures(report: ReportContent) -> dict[str, Figure]:
         ),
         "bias_variance.png": partial(plot_bias_variance, report),
     }
-    heights = {"bias_variance.png": 3.0}
-    figures = {name: Figure(figsize=(6.4, heights.get(name, 4.0)), dpi=150, layout="constrained") for name in plots}
+    figures = {}
     # Under a user's dark style the fixed colours above would not be legible.
     with default_style():
         for name, plot in plots.items():
+            figures[name] = Figure(figsize=(6.4, 3.0 if "bias" in name else 4.0), dpi=150, layout="constrained")
             plot(ax=figures[name].subplots())
     return figures

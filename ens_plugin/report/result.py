@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 # What a recommended size has to be enough for.
 Criterion = Literal["error", "probability", "agreement", "metric"]
 ZERO_ONE, SQUARED = "0-1 error", "mean squared error"
-LONGEST_TEXT = 40
 FEWEST_ROWS = 30  # with fewer, a recommended size is too uncertain for a decision
-WORTH_CUTTING = 2.0  # times the recommended size, from which on a smaller ensemble is worth the work of cutting
 RARE = 10.0  # times the disagreement that is allowed: rarer labels hardly move the mean agreement
 OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
 # Of a metric that can be logged; the other values of a report have these names.
@@ -59,7 +57,7 @@ def _short(value: object) -> str:
         return f"{value:.4g}"
     if isinstance(value, tuple):
         return f"({', '.join(map(_short, value))})"
-    return repr(printable(value, LONGEST_TEXT) if isinstance(value, str) else value)
+    return repr(printable(value, 40) if isinstance(value, str) else value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -768,7 +766,8 @@ class ReportContent:
         """Return whether the recommended size is worth cutting to: half of the members or fewer."""
         size = self.recommendation.size
         return size is not None and (
-            WORTH_CUTTING * size <= self.n_members or (size < self.n_members and not self.is_enough)
+            # To cut less is not worth the work, unless the present size is too small by its parity.
+            2.0 * size <= self.n_members or (size < self.n_members and not self.is_enough)
         )
 
     @property
@@ -828,12 +827,6 @@ class ReportContent:
         """Return whether the error is the mean squared error, of which the root is shown too."""
         return self.error_curve.metric == SQUARED
 
-    def _cost_metrics(self) -> dict[str, float]:
-        if self.costs is None:
-            return {}
-        size = self.n_members
-        return {"megabytes": self.costs.bytes.at(size) / 1e6, "latency_ms": 1e3 * self.costs.latency.at(size)}
-
     @property
     def measure_key(self) -> str:
         """The name under which the everyday measure is logged: accuracy, rmse, a scorer's name, or error."""
@@ -851,12 +844,6 @@ class ReportContent:
         root, lower, upper = (math.sqrt(max(value, 0.0)) if value == value else value for value in (error, low, high))
         return root, lower, upper
 
-    def _measure_metrics(self) -> dict[str, float]:
-        """Return the everyday measure at the current size, its interval, and that of infinitely many members."""
-        curve = self.error_curve
-        limit, *_ = self.measured(curve.asymptote, curve.asymptote_interval)
-        return _named(self.measure_key, *self.measured(self.error, self.error_interval), limit)
-
     def metrics(self) -> dict[str, float]:
         """Return the scalars of the report that are logged to MLflow, by name without a prefix.
 
@@ -871,16 +858,19 @@ class ReportContent:
             regression) are missing.  ``"megabytes"`` and ``"latency_ms"`` are there where the report keeps measured
             costs.
         """
-        recommended = self.recommendation.size
+        recommended, curve, costs = self.recommendation.size, self.error_curve, self.costs
+        limit, *_ = self.measured(curve.asymptote, curve.asymptote_interval)
         values: dict[str, float | None] = {
-            **self._measure_metrics(),
+            **_named(self.measure_key, *self.measured(self.error, self.error_interval), limit),
             "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),
             "n_members": float(self.n_members),
             "agreement": self.recommendation.agreement,
             "bias": self.bias_variance.bias,
             "member_variance": self.bias_variance.member_variance,
-            **self._cost_metrics(),
         }
+        if costs is not None:
+            values["megabytes"] = costs.bytes.at(self.n_members) / 1e6
+            values["latency_ms"] = 1e3 * costs.latency.at(self.n_members)
         return _known(values)
 
     def scalars(self) -> dict[str, float]:

@@ -36,12 +36,9 @@ PALETTE = (BLUE, "#D55E00", GREEN, "#A6498C", "#2F9FD8", "#B8860B")
 Limits = tuple[float, float]
 LONGEST_LABEL = 48
 FIRST_SHOWN = 5
-FEW_BANDS = 3  # lie on each other without hiding the lines
 # Times the distance of the current size from the limit: the part of the chart in which sizes are chosen.
 FOCUS = 6.0
-N_TIPS = 48
 LARGEST_DRAWN = 1e300  # both kinds of pictures multiply values
-N_DRAWN = 200
 
 
 class Mark(NamedTuple):
@@ -98,13 +95,11 @@ class SizeCurve:
         marks = self.marks
         if self.n_members is not None and self.n_members == self.recommended_size:
             marks = [(f"current = {self.size_name}", *marks[0][1:])]
+        values = ["" if math.isnan(value) else f": {self.as_text(value)}" for _, _, value in marks]
         return [
-            Mark(size, value, self._mark_text(name, size, value), name == self.size_name) for name, size, value in marks
+            Mark(size, value, f"{name} {group_digits(size)}{text}", name == self.size_name)
+            for (name, size, value), text in zip(marks, values, strict=True)
         ]
-
-    def _mark_text(self, name: str, size: int, value: float) -> str:
-        text = f"{name} {group_digits(size)}"
-        return text if math.isnan(value) else f"{text}: {self.as_text(value)}"
 
     @property
     def level_is_drawable(self) -> bool:
@@ -113,7 +108,7 @@ class SizeCurve:
 
     def drawn(self, first: float, last: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the sizes from `first` to `last` at which the line is drawn, its values, and its band."""
-        between = np.geomspace(max(first, float(self.sizes[0])), last, N_DRAWN)
+        between = np.geomspace(max(first, float(self.sizes[0])), last, 200)
         inside = self.sizes[(self.sizes >= first) & (self.sizes <= last)]
         dense = np.unique(np.concatenate([between, inside]))
         # Even sizes at which votes tie would turn the line into steps.
@@ -126,7 +121,7 @@ class SizeCurve:
 
 def band_opacity(n_curves: int) -> float:
     """Return the opacity of the bands of so many curves, which lie on each other."""
-    return 0.18 if n_curves <= FEW_BANDS else 0.08
+    return 0.18 if n_curves <= 3 else 0.08
 
 
 def size_title(curves: Sequence[SizeCurve]) -> str:
@@ -231,17 +226,12 @@ def curve_of_error(
         level=limit,
         level_name="infinite ensemble",
         level_text=measured_text(metric, limit),
-        interval_at=lambda size: _in_measure(metric, curve.interval_at(size)),
+        interval_at=lambda size: _ordered(*(measure_of(metric, end) for end in curve.interval_at(size))),
         band_text=lambda size: interval_in_measure(metric, curve.interval_at(size)),
         is_share=metric in SHARES,
         ties_to=curve.ties_to,
         size_name=size_name,
     )
-
-
-def _in_measure(metric: str, interval: tuple[float, float]) -> tuple[float, float]:
-    low, high = sorted(measure_of(metric, end) for end in interval)
-    return low, high
 
 
 def criterion_curve(
@@ -250,7 +240,7 @@ def criterion_curve(
     """Return the quantity of one respect by size, with what is enough: an agreement, a Brier score, a metric."""
     is_agreement = found.criterion == "agreement"
     sign = -1.0 if is_agreement else 1.0
-    reach = max(found.size or found.max_size, n_members or 1)
+    reach, focus = max(found.size or found.max_size, n_members or 1), FOCUS * max(abs(found.loss), found.tolerance)
     return SizeCurve(
         quantity=quantity_label(found),
         notes=(),
@@ -267,7 +257,7 @@ def criterion_curve(
         level_text="100 %" if is_agreement else f"{found.limit:.4g}",
         is_share=is_agreement,
         ceiling=1.0 if is_agreement else math.inf,
-        focus=_focus_of_loss(found, sign),
+        focus=_ordered(found.limit, found.limit + sign * focus) if math.isfinite(focus) else None,
         size_name=size_name,
         noun=noun,
         tolerance=_ordered(found.limit, found.limit + sign * found.tolerance),
@@ -279,11 +269,6 @@ def _value_at(found: SizeRecommendation, sign: float, size: float) -> float:
         return math.nan
     value = found.limit + sign * found.loss_at(size)
     return value if math.isfinite(value) else math.nan
-
-
-def _focus_of_loss(found: SizeRecommendation, sign: float) -> tuple[float, float] | None:
-    reach = FOCUS * max(abs(found.loss), found.tolerance)
-    return _ordered(found.limit, found.limit + sign * reach) if math.isfinite(reach) else None
 
 
 def _ordered(one: float, other: float) -> tuple[float, float]:
@@ -299,7 +284,7 @@ class SizeTip(NamedTuple):
 
 def size_tips(curves: Sequence[SizeCurve], shown: Limits) -> list[SizeTip]:
     """Return what curves show at sizes across the width of their size axis."""
-    wanted = np.geomspace(max(shown[0], 1.0), shown[1], N_TIPS)
+    wanted = np.geomspace(max(shown[0], 1.0), shown[1], 48)
     # An even size at which votes tie is not on the line.
     ties_to = max(curve.ties_to for curve in curves)
     sizes = np.unique(previous_odd_size(np.rint(wanted), ties_to).astype(np.int64))

@@ -16,6 +16,7 @@ from ens_plugin.report.result import (
     FEWEST_ROWS,
     SQUARED,
     ZERO_ONE,
+    Criterion,
     LabelErrors,
     MetricBasis,
     ReportContent,
@@ -29,7 +30,33 @@ NOT_KNOWN = "not estimated"
 
 SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
 
-_QUANTITIES = {"error": "an error", "probability": "a Brier score", "metric": "the metric"}
+
+class _Respect(NamedTuple):
+    """What a recommended size has to be enough for, as templates of words."""
+
+    enough: str
+    axis: str
+    row: str  # of a table, at most 35 characters
+
+
+_CRITERIA: dict[Criterion, _Respect] = {
+    "agreement": _Respect(
+        "at most {percent} % of other labels than infinitely many",
+        "Labels as with infinitely many (%)",
+        "{level} of labels as at infinity",
+    ),
+    "error": _Respect(
+        "an error within {allowed} of that of infinitely many", "{metric}", "accuracy within {points} points"
+    ),
+    "probability": _Respect(
+        "a Brier score within {allowed} of that of infinitely many",
+        "Brier score of the probabilities",
+        "probabilities (Brier score)",
+    ),
+    "metric": _Respect(
+        "the metric within {allowed} of that of infinitely many", "{metric}", "{short} within {allowed}"
+    ),
+}
 
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
@@ -51,7 +78,6 @@ _ESTIMATORS = {
     "margin": "model of the members' margins over the strongest rival label (margin)",
     "subset_average": "average over random subsets of the members (subset_average)",
 }
-_SAMPLES = re.compile(r"^AnswerEnsemble$")
 _TREES = re.compile(r"Forest|Trees?(?!bagg)|XGB|LGBM|Booster", re.IGNORECASE)
 _MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
 WIDTH = 80
@@ -60,8 +86,6 @@ MOST_LABELS = 10  # of a table by label
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
-OUTPUT_WIDTH = 28
-LONGEST_NOTE, LONGEST_CELL = 400, 40
 # Of tables of three columns, so that those below each other are one to the eye.
 THREE_WIDTHS = (35, 15, 24)
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
@@ -136,19 +160,24 @@ def level_text(level: float) -> str:
 
 def criterion_words(recommendation: SizeRecommendation) -> str:
     """Return what the recommended size is enough for, in words."""
-    allowed = recommendation.tolerance
-    if recommendation.criterion == "agreement":
-        return f"at most {_two_digits(100.0 * allowed)} % of other labels than infinitely many"
-    return f"{_QUANTITIES[recommendation.criterion]} within {_two_digits(allowed)} of that of infinitely many"
+    return _filled(_CRITERIA[recommendation.criterion].enough, recommendation)
 
 
 def quantity_label(recommendation: SizeRecommendation) -> str:
     """Return the label of an axis of the quantity of a respect."""
-    if recommendation.criterion == "agreement":
-        return "Labels as with infinitely many (%)"
-    if recommendation.criterion == "probability":
-        return "Brier score of the probabilities"
-    return printable(recommendation.of_metric or "Error", 30)
+    return _filled(_CRITERIA[recommendation.criterion].axis, recommendation)
+
+
+def _filled(template: str, found: SizeRecommendation) -> str:
+    metric, allowed = found.of_metric or "Error", found.tolerance
+    return template.format(
+        metric=printable(metric, 30),
+        short=printable(metric, 16),
+        allowed=_two_digits(allowed),
+        percent=_two_digits(100.0 * allowed),
+        level=level_text(1.0 - allowed),
+        points=f"{100.0 * allowed:.2g}",
+    )
 
 
 def _finite_words(basis: MetricBasis | None) -> str:
@@ -232,8 +261,8 @@ class Table(NamedTuple):
         """Return the lines of the table in Markdown, with everything in it escaped, and an empty line at the end."""
         if not self.rows:
             return []
-        cells = [[escaped_markdown(cell, LONGEST_CELL) for cell in row] for row in (self.heads, *self.rows)]
-        notes = [line for note in self.notes for line in (escaped_markdown(note, LONGEST_NOTE), "")]
+        cells = [[escaped_markdown(cell, 40) for cell in row] for row in (self.heads, *self.rows)]
+        notes = [line for note in self.notes for line in (escaped_markdown(note, 400), "")]
         return [*markdown_table(cells), *notes]
 
 
@@ -263,7 +292,9 @@ def criteria_table(report: ReportContent) -> Table:
     curve, criteria = report.error_curve, report.criteria or (report.recommendation,)
     rows = [
         (
-            _purpose(found, report),
+            "RMSE"
+            if report.task == "regression" and found.criterion == "error"
+            else _filled(_CRITERIA[found.criterion].row, found),
             recommended_text(found),
             recommended_interval_text(found),
             measure_text(report, curve.at(found.size)) if found.size and curve.reaches(found.size) else "",
@@ -381,7 +412,7 @@ def output_sentence(report: ReportContent) -> str:
 def output_table(report: ReportContent, most: int = MOST_OUTPUTS) -> Table:
     """Return a row for each of the first outputs, with the size that it alone needs; none for a model of one output."""
     shown = list(report.outputs.items())[:most]
-    names = short_names([name for name, _ in shown], OUTPUT_WIDTH)
+    names = short_names([name for name, _ in shown], 28)
     rows = [
         (
             name,
@@ -423,7 +454,7 @@ def member_noun(report: ReportContent) -> str:
 
 def noun_of(model: str) -> str:
     """Return what one member is called: "tree" of a forest, "sample" of answers, "model" of bags, else "member"."""
-    if _SAMPLES.search(model):
+    if model == "AnswerEnsemble":
         return "sample"
     if _TREES.search(model):
         return "tree"
@@ -615,17 +646,6 @@ def comparison_table(reports: Mapping[str, ReportContent]) -> Table:
         rows.append((name, str(report.n_members), here, interval, limit, size, str(report.n_rows)))
     heads = ("", f"{noun}s", measure_name(first), _interval_head(first), "limit", "needed", "rows")
     return Table(heads, rows)
-
-
-def _purpose(found: SizeRecommendation, report: ReportContent) -> str:
-    """Return the name of a respect, at most 37 characters long."""
-    if found.criterion == "agreement":
-        return f"{level_text(1.0 - found.tolerance)} of labels as at infinity"
-    if found.of_metric is not None:
-        return f"{printable(found.of_metric, 16)} within {_two_digits(found.tolerance)}"
-    if found.criterion == "probability":
-        return "probabilities (Brier score)"
-    return "RMSE" if report.task == "regression" else f"accuracy within {100.0 * found.tolerance:.2g} points"
 
 
 def spread_sentences(report: ReportContent) -> list[str]:

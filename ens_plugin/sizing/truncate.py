@@ -25,7 +25,6 @@ from ens_plugin.report.result import SizeRecommendation
 from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
 from ens_plugin.sizing.budget import allowed_size, alternating, first_of, first_rows, pickled_bytes
 
-PREDICTED_ROWS = 10_000
 ROUNDS = 5
 # Of few members; one fit that something else held up, such as the start of threads, does not move their median.
 FIT_ROUNDS = 3
@@ -192,7 +191,7 @@ def _row(label: str, now: float, cut: float, text: Callable[[float], str]) -> tu
 def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members."""
     smaller = truncate(model, size)
-    rows = first_rows(X, PREDICTED_ROWS)
+    rows = first_rows(X, 10_000)
     now, cut = map(median, alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS))
     ensemble, features = unwrap(model, X)
     n_members = find_adapter(ensemble).n_members

@@ -35,9 +35,7 @@ Marks = NDArray[np.uint64]
 
 N_SPLITS = 4  # of the columns into halves
 MARKED_ROWS = 20_000  # whose hashes reach the driver
-DOUBTED_SHARE = 0.01
 WHOLE = 0  # the part of a mark that is of the whole record
-LEAST_VARIETY = 0.25  # of a sample, as a share of different rows
 MERGED_AT_ONCE = 16
 TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
 # The columns of sampled rows that have an entry for each member.
@@ -111,7 +109,7 @@ def copies_finding(
         copied = float(np.mean(whole.copied))
     found = f"About {100 * copied:.2g} % of {n_rows} rows look like copies of another row: same features, same target."
     n_repeated = round(repeated * n_rows)
-    if copied <= DOUBTED_SHARE:
+    if copied <= 0.01:
         return n_repeated, ()
     return n_repeated, (finding("copies", f"{found} {REMEDIES}", n_copied=copied * n_rows),)
 
@@ -459,7 +457,7 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
     _, copies = np.unique(kept.row, return_counts=True)
     n_rows = int(copies.sum())
     # Kish's effective number of different rows.
-    if n_rows and n_rows**2 / float((copies.astype(np.float64) ** 2).sum()) >= LEAST_VARIETY * n_rows:
+    if n_rows and n_rows**2 / float((copies.astype(np.float64) ** 2).sum()) >= 0.25 * n_rows:
         return
     numbered = "Without row_id_col, rows of equal content" if name is None else f"Rows of equal numbers in {name!r}"
     raise InputError(

@@ -62,9 +62,6 @@ from ens_plugin.tracking.uploads import (
 )
 
 Result = TypeVar("Result")
-DECORATORS = {"sklearn.base"}  # where the decorator around every scikit-learn fit is
-# Attribute with the function that MLflow restores when its own autologging is enabled again or disabled.
-MLFLOW_ORIGINAL = "_gorilla_original_{}"
 FEWEST_READ = 200  # rows; a report on fewer says little
 RAISE_LIMIT = "Raise max_overhead, or call ens_plugin.analyze later."
 
@@ -272,7 +269,10 @@ def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime) -> EnsembleRe
             "Dataset that has not been constructed yet, or one made with free_raw_data=False. With a search, let it "
             "refit in this process."
         )
-    options = replace(fit.settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
+    # As many threads as the fit was allowed to use.
+    n_jobs = getattr(ensemble, "n_jobs", None)
+    n_jobs = n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
+    options = replace(fit.settings.analysis, sample_weight=data.sample_weight, n_jobs=n_jobs)
     about_steps = findings_on_steps(fit, limit.left)
     with warnings.catch_warnings():
         # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
@@ -284,7 +284,11 @@ def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime) -> EnsembleRe
             options,
             limit=None if math.isinf(limit.end) else limit,
         )
-    return with_findings(_with_proof_of_whole(report, fit), (*limit.findings, *about_steps))
+    if report.proof is not None and fit.data.X is not None:
+        # Of the whole model that was fitted, such as a pipeline, by rows as it got them.
+        proof = prove_model(fit.model, fit.data.X, np.array(report.proof.positions))
+        report = replace(report, proof=proof)
+    return with_findings(report, (*limit.findings, *about_steps))
 
 
 def _column_count(y: Any) -> int:
@@ -306,13 +310,6 @@ def findings_on_steps(fit: FinishedFit, left: float) -> tuple[Finding, ...]:
     return step_findings(fit.model, fit.data.X, fit.data.y, as_trained=True, not_judged=reason)
 
 
-def _with_proof_of_whole(report: EnsembleReport, fit: FinishedFit) -> EnsembleReport:
-    """Return a report with the proof of the whole model that was fitted, such as a pipeline, by rows as it got them."""
-    if report.proof is None or fit.data.X is None:
-        return report
-    return replace(report, proof=prove_model(fit.model, fit.data.X, np.array(report.proof.positions)))
-
-
 def _refuse_resampled_layers(model: Any) -> None:
     """Raise InputError for a pipeline that resamples rows, so that autologging logs a warning."""
     try:
@@ -328,12 +325,6 @@ def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:
     # A learner that drops members keeps a smaller copy of the ensemble that it trained.
     is_cut = any(map(is_learner, layers(fit.model))) and type(ensemble) is type(fit.ensemble)
     return fit.ensemble_data if ensemble is fit.ensemble or is_cut else None
-
-
-def _n_jobs(ensemble: Any) -> int | None:
-    """Return the number of threads that the fit was allowed to use."""
-    n_jobs = getattr(ensemble, "n_jobs", None)
-    return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
 
 def _tracking_uri() -> str:
@@ -557,7 +548,8 @@ def _is_outermost(model: Any, caller: FrameType | None) -> bool:
 def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
     """Return whether a frame runs code of one of the libraries `homes`, other than a method of `model` itself."""
     name = _module(frame)
-    if name in DECORATORS or not any(name == home or name.startswith(f"{home}.") for home in homes):
+    # The decorator around every scikit-learn fit is in sklearn.base.
+    if name == "sklearn.base" or not any(name == home or name.startswith(f"{home}.") for home in homes):
         return False
     return model is None or frame.f_locals.get("self") is not model
 
@@ -611,7 +603,8 @@ def unpatch() -> None:
 
 
 def _attributes(site: FitSite) -> Iterator[str]:
-    for attribute in (site.name, MLFLOW_ORIGINAL.format(site.name)):
+    # The second one has the function that MLflow restores when its own autologging is enabled again or disabled.
+    for attribute in (site.name, f"_gorilla_original_{site.name}"):
         if attribute in vars(site.owner):
             yield attribute
 
@@ -702,7 +695,10 @@ def autolog(
     >>> RandomForestClassifier(200).fit(X, y)  # doctest: +SKIP
     >>> ens_plugin.autolog(disable=True)
     """
-    _check_switches(disable=disable, silent=silent, exclusive=exclusive, log_artifacts=log_artifacts)
+    switches = {"disable": disable, "silent": silent, "exclusive": exclusive, "log_artifacts": log_artifacts}
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False. Pass one of them.")
     if not (isinstance(max_overhead, (int, float)) and max_overhead >= 0):
         raise InputError(
             f"max_overhead={max_overhead!r} is not a share of the fit's time. Pass 0.1 for a tenth of it, or math.inf "
@@ -720,12 +716,6 @@ def autolog(
         _disable()
         if not disable:
             _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, analysis, checked))
-
-
-def _check_switches(**switches: object) -> None:
-    for name, value in switches.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False. Pass one of them.")
 
 
 def _enable(settings: AutologOptions) -> None:

@@ -20,12 +20,9 @@ OTHER_STORE = (
     f"use another store: `mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line "
     f"`--tracking-uri {EMBEDDED_STORE}`"
 )
-RETRIES_VARIABLE = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 HIDDEN = "..."
-QUERY = re.compile(r"[?#]")
 URI_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
 PROBE_TIMEOUT_S = 10
-PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
 PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
 QUIET = {PROGRESS_VARIABLE: "false", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 # The functions whose events MLflow's autologging logs.
@@ -55,7 +52,7 @@ def require_mlflow() -> None:
 
 def check_server(uri: str) -> None:
     """Raise TrackingError unless an HTTP tracking server responds, before any real call."""
-    if not uri.startswith(("http://", "https://")) or RETRIES_VARIABLE in os.environ:
+    if not uri.startswith(("http://", "https://")) or "MLFLOW_HTTP_REQUEST_MAX_RETRIES" in os.environ:
         return
     status = _probe(uri)
     if status >= 500:
@@ -79,7 +76,8 @@ def _probe(uri: str) -> int:
         session.mount("http://", HTTPAdapter(max_retries=retries))
         session.mount("https://", HTTPAdapter(max_retries=retries))
         try:
-            return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
+            small = "/api/2.0/mlflow/experiments/search?max_results=1"
+            return session.get(uri.rstrip("/") + small, timeout=PROBE_TIMEOUT_S).status_code
         except requests.exceptions.SSLError:
             # The server is up; whether its certificate is accepted is for MLflow's own TLS settings.
             return 200
@@ -113,7 +111,7 @@ def without_credentials(uri: str) -> str:
         return uri
     hidden = f"{scheme}://{HIDDEN}"
     before, at, address = rest.rpartition("@")
-    if at and QUERY.search(before) is not None:
+    if at and re.search(r"[?#]", before):
         return hidden
     try:
         parts = urlsplit(f"{scheme}://{address}")

@@ -36,13 +36,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel
 
-LINK_TAG = re.compile(r"(?P<prefix>.+)\.report")
 MODEL_PLACE = re.compile(r"/models/(?P<id>m-[0-9a-f]{32})/artifacts/?$")
-# MLflow writes this file beside a model whenever it is loaded from a registry.
-REGISTRY_NOTES = "registered_model_meta"
-CHUNK = 2**20
-# Of one run: each is loaded, or a request, and a search logs one model for each candidate.
-MOST_MODELS = 10
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,11 @@ class StoredModel(NamedTuple):
 
     def links(self) -> list[ReportLink]:
         """Return the newest link of each prefix, in the order in which they came."""
-        found = [_link(match["prefix"], text) for key, text in self.tags.items() if (match := LINK_TAG.fullmatch(key))]
+        found = [
+            _link(match["prefix"], text)
+            for key, text in self.tags.items()
+            if (match := re.fullmatch(r"(?P<prefix>.+)\.report", key))
+        ]
         return sorted(found, key=lambda link: link.number)
 
 
@@ -118,7 +116,8 @@ def models_of_run(client: MlflowClient, run_id: str) -> Iterator[StoredModel]:
     """Yield the newest models that a run logged, as far as they exist."""
     outputs = client.get_run(run_id).outputs
     ids = [] if outputs is None else [str(output.model_id) for output in outputs.model_outputs]
-    for model_id in reversed(ids[-MOST_MODELS:]):
+    # Of one run: each is loaded, or a request, and a search logs one model for each candidate.
+    for model_id in reversed(ids[-10:]):
         model = _found(client, model_id)
         if model is not None:
             yield _of_logged_model(model)
@@ -178,13 +177,14 @@ def local_files(client: MlflowClient, place: str) -> Iterator[Path]:
 def files_digest(folder: Path) -> str:
     """Return the sum of all files below a folder and of their paths; files are read in pieces."""
     digest = hashlib.sha256()
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != REGISTRY_NOTES]
+    # MLflow writes this file beside a model whenever it is loaded from a registry.
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "registered_model_meta"]
     if not files:
         raise TrackingError("The stored model has no files. Log it again.")
     for path in files:
         own = hashlib.sha256()
         with path.open("rb") as file:
-            while piece := file.read(CHUNK):
+            while piece := file.read(2**20):
                 own.update(piece)
                 note_progress()
         digest.update(f"{path.relative_to(folder).as_posix()}\0{own.hexdigest()}\0".encode())

@@ -48,10 +48,7 @@ DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a r
 REPORT_FILE = "report.json"
 PAGE_FILE = "report.html"
 ROWS_FILE = "judged_rows.npz"
-INCHES = (9.0, 5.0)
 FIRST_SIZE = 10
-# MLflow copies the metrics of a run's step 0 to each model that the run logs later, whatever they are about.
-SCALAR_STEP = -1
 N_POINTS = 99  # and the current size
 DESCRIPTION_TAG = "mlflow.note.content"
 VERDICT_LIMIT = 500  # of characters, in a column of MLflow's table of runs
@@ -87,7 +84,7 @@ def draw_plot(plot: Callable[[Axes], object], directory: Path, name: str) -> Pat
     def draw() -> Mapping[str, Figure]:
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=INCHES, layout="constrained")
+        figure = Figure(figsize=(9.0, 5.0), layout="constrained")
         plot(figure.subplots())
         return {name: figure}
 
@@ -211,7 +208,8 @@ def log_to_run(client: MlflowClient, run: Run, parts: ReportParts, timestamp: in
 
 
 def _at_scalar_step(scalars: Mapping[str, float]) -> dict[str, dict[int, float]]:
-    return {name: {SCALAR_STEP: value} for name, value in scalars.items()}
+    # MLflow copies the metrics of a run's step 0 to each model that the run logs later, whatever they are about.
+    return {name: {-1: value} for name, value in scalars.items()}
 
 
 def _log_metrics(

@@ -21,6 +21,8 @@ from ens_plugin.errors import EnsPluginError, EnsPluginWarning, InputError, Trac
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, first_line, is_installed, without_credentials
 
+MLFLOW = "mlflow"
+_DESCRIBED = "which help(ens_plugin.tracking.Tracker) describes"
 METHODS = ("log_figure", "log_file", "log_curve", "log_scalars")
 
 
@@ -294,10 +296,6 @@ def _copy_files(parts: ReportParts, folder: str) -> list[Path]:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copies.append(Path(shutil.copyfile(path, copy)))
     return copies
-
-
-MLFLOW = "mlflow"
-_DESCRIBED = "which help(ens_plugin.tracking.Tracker) describes"
 
 
 class _Library(NamedTuple):

@@ -45,13 +45,9 @@ MAX_WAITING = 20  # in one store's queue
 EXIT_S = 30.0  # the end of a program waits this long for all its reports,
 UNREACHED_S = 5.0  # this long for those to a store that was never reached,
 ENDING_S = 60.0  # and this much longer where a run being made would stay RUNNING
-POLL_S = 0.02
 LEAST_WAIT_S = 1.0  # of a fit, for its report
 LINKING_S = 2.0  # of a fit, for the link of its report to its model
-SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wait at the end of a program
 AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
-INTEGRATION = "ens_plugin"
-RUN_VARIABLE = "MLFLOW_RUN_ID"
 
 # By store, until when it is avoided, and why.
 
@@ -195,7 +191,7 @@ def _end() -> None:
             waited = time.monotonic() - start
             pending = [upload for upload in pending if not _is_over(upload, waited, upload.store in reached)]
             if pending:
-                pending[0].sent.wait(POLL_S)
+                pending[0].sent.wait(0.02)
     except KeyboardInterrupt:
         # Ctrl-C: the user does not want to wait.
         for upload in pending:
@@ -278,7 +274,7 @@ def deliver(upload: ReportUpload) -> str:
         upload.files.folder()
     with tracking_errors(upload.tracking_uri):
         # MLflow would resume, and end, the run that this variable names.
-        run_id = upload.run_id or os.environ.get(RUN_VARIABLE)
+        run_id = upload.run_id or os.environ.get("MLFLOW_RUN_ID")
         client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
         if run_id is not None:
             _log_to_run(client, run_id, upload)
@@ -290,7 +286,7 @@ def deliver(upload: ReportUpload) -> str:
                 "Call ens_plugin.log_report yourself, or set the URI before the fit."
             )
         upload.progress.make_run()
-        tags = {MLFLOW_AUTOLOGGING: INTEGRATION}
+        tags = {MLFLOW_AUTOLOGGING: "ens_plugin"}
         # MLflow would draw a name from Python's global generator, which the user seeds.
         name = f"{printable(upload.report.model, 60)}-{secrets.token_hex(3)}"
         with mlflow.start_run(run_name=name, tags=tags, log_system_metrics=False) as run:
@@ -355,7 +351,6 @@ def send_all(
 def _send(
     delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions, *, is_only_one: bool
 ) -> None:
-    is_done = threading.Event()
     is_over = threading.Lock()
 
     def clean_up() -> None:
@@ -378,30 +373,18 @@ def _send(
                 )
             warn_once(settings, kind, problem)
         finally:
-            is_done.set()
             clean_up()
 
     def lose() -> None:
         inform(settings, logging.WARNING, _lost(delivery))
         clean_up()
 
-    def tell_if_slow() -> None:
-        if not is_done.is_set():
-            message = f"The report of {delivery.model} is still being sent, because the {delivery.place} is slow."
-            warn_once(settings, "slow", message)
-
     left = math.inf if delivery.is_awaited else max(deadline - time.perf_counter(), LEAST_WAIT_S)
     try:
-        is_sent = post(Upload(delivery.store, work, lose, delivery.progress), min(left, threading.TIMEOUT_MAX))
+        post(Upload(delivery.store, work, lose, delivery.progress), min(left, threading.TIMEOUT_MAX))
     except TrackingError as error:
         inform(settings, logging.WARNING, not_logged(delivery.model, str(error)))
         clean_up()
-        return
-    if not is_sent:
-        # The upload may succeed or fail within seconds; then its own message is enough.
-        watch = threading.Timer(SLOW_S, tell_if_slow)
-        watch.daemon = True
-        watch.start()
 
 
 def not_logged(model: str, problem: str) -> str:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-SCHEMA_VERSION = 1
 # Of so many questions or fewer, codings are averaged: with 300, one moves the result by half a point.
 CODED_QUESTIONS, MOST_CODINGS = 3000, 8
 # Of a printed result: sizes relative to the samples there are.
@@ -160,7 +159,7 @@ class VoteReport:
         """
         frame, advice = self.to_frame().reset_index(), self._advice
         content = {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": 1,
             "n_questions": self.n_questions,
             "n_samples": self.n_samples,
             "fewest_samples": self.fewest_samples,

@@ -15,8 +15,6 @@ from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_num
 from ens_plugin.errors import InputError
 
 Normalize = Callable[[Any], Hashable]
-# What counts as an answer of its own where no answer could be read.
-UNPARSED = "(no answer)"
 FORMS = (
     "Pass one row for each question and one column for each sample, a mapping from question to answers, or a table "
     "with the columns question and answer"
@@ -245,14 +243,15 @@ def code_answers(
     words, answers, truth = _factorized(table, normalize)
     _refuse_other_types(words, answers, truth)
     if not ignores_unparsed:
-        words, answers = np.append(words, UNPARSED), np.where(answers < 0, words.size, answers)
+        # What counts as an answer of its own where no answer could be read.
+        words, answers = np.append(words, "(no answer)"), np.where(answers < 0, words.size, answers)
     kept, known = np.flatnonzero(answers >= 0), np.flatnonzero(truth >= 0)
     if not kept.size or ((answers[kept] == words.size - 1).all() and not ignores_unparsed):
         raise InputError("No answer could be read: all are None or missing. Check how they are taken from the text.")
-    n_questions, question = table.questions.size, table.question[kept].astype(np.int32)
-    place, asked, said = _distinct_answers(
-        np.concatenate([question, known.astype(np.int32)]), np.concatenate([answers[kept], truth[known]])
-    )
+    n_questions, question = table.questions.size, table.question[kept]
+    # The place of each answer among the distinct ones to each question, and the question and the word of these.
+    place, keys = pd.factorize(np.append(question, known) * words.size + np.append(answers[kept], truth[known]))
+    place, asked, said = place.astype(np.int32), keys // words.size, keys % words.size
     code, n_codes = _random_codes(asked, place[kept.size :], np.random.default_rng(random_state))
     names = np.full((n_questions, n_codes), None, dtype=object)
     names[asked, code] = words[said]
@@ -312,13 +311,6 @@ def _normalized(said: NDArray[Any], normalize: Normalize) -> NDArray[Any]:
                 f"{one_line(str(error))}). Let it return None for what cannot be read."
             ) from error
     return found
-
-
-def _distinct_answers(asked: AnyIntArray, said: AnyIntArray) -> tuple[AnyIntArray, AnyIntArray, AnyIntArray]:
-    """Return the place of each answer among the distinct ones to each question, and the question and word of these."""
-    n_words = int(said.max()) + 1
-    place, keys = pd.factorize(asked.astype(np.int64) * n_words + said)
-    return place.astype(np.int32), keys // n_words, keys % n_words
 
 
 def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generator) -> tuple[AnyIntArray, int]:

@@ -30,7 +30,8 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin import EnsembleReport, RightSizedClassifier, autolog
-from ens_plugin.tracking import data_digest, settings
+from ens_plugin.tracking import settings
+from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y

@@ -19,7 +19,7 @@ from ens_plugin.registry import gating as registry_gate
 from ens_plugin.registry import lease as registry_lease
 from ens_plugin.registry.gating import audit_to_file, gate_request, run_gate
 from ens_plugin.registry.lease import LEASE_TAG, lease
-from ens_plugin.tracking import log_report
+from ens_plugin.tracking.log import log_report
 from ens_plugin.tracking.models import VersionAddress, find_version, is_unchanged
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import experiment_id, lines, register, report_with_error, tags_of, verdict_of
