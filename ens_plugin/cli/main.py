@@ -177,9 +177,8 @@ def explain_code(code: str | None) -> None:
     help="With --log: log to this run. By default a new one, or the model's own run if it has no LoggedModel.",
 )
 def analyze(
-    request: AnalysisRequest, engine: SparkEngine | None, style: Format, details: bool, html_path: Path | None,
-    json_path: Path | None, log: bool, experiment: str | None, run_id: str | None,
-) -> None:  # fmt: skip
+    request: AnalysisRequest, engine: SparkEngine | None, style: Format, details: bool, log: bool, **options: Any
+) -> None:
     """Report how the error of MODEL depends on its size.
 
     The report also has the recommended size, and bias and variance over seeds, given this training
@@ -194,6 +193,7 @@ def analyze(
     for training: the model's features, the target, and what other options name. Columns
     that the model does not know are left out, where it has the names of its features.
     """
+    experiment, run_id = options["experiment"], options["run_id"]
     if not log and (experiment or run_id):
         raise click.UsageError("--experiment and --run-id choose where to log. Add --log.")
     if experiment and run_id:
@@ -208,10 +208,10 @@ def analyze(
     click.echo((markdown_summary(report) if style == "markdown" else render()).rstrip())
     if details:
         click.echo(f"\n{report.details()}")
-    if json_path is not None:
-        write_text(json_path, report.to_json())
-    if html_path is not None:
-        report.to_html(html_path)
+    if options["json_path"] is not None:
+        write_text(options["json_path"], report.to_json())
+    if options["html_path"] is not None:
+        report.to_html(options["html_path"])
     if log:
         _log(report, request, experiment, run_id)
 

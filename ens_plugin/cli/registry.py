@@ -110,9 +110,9 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
     if setup.audit_log is not None:
         audit = notice if str(setup.audit_log) == "-" else audit_to_file(setup.audit_log)
     request = gate_request(
-        model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix,
-        allow_older=setup.allow_older,
-    )  # fmt: skip
+        model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix
+    )
+    request = replace(request, allow_older=setup.allow_older)
 
     def give_up() -> None:
         error = TrackingError(

@@ -388,15 +388,13 @@ def gate(
         raise InputError("X and y belong together. Pass both to measure on them, or neither to read logged reports.")
     rows = None if y is None else Rows(lambda _: (X, y), data)
     audit = audit_to_log if audit_log is None else audit_to_file(audit_log)
-    request = gate_request(
-        model_uri, policy, baseline=baseline, rows=rows, promote=promote, allow_older=allow_older, prefix=prefix
-    )
-    return run_gate(request, audit)
+    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    return run_gate(replace(request, allow_older=allow_older), audit)
 
 
 def gate_request(
     model_uri: str, policy: str | Path | Mapping[str, Any], *, baseline: str | None, rows: Rows | None,
-    promote: str | None, prefix: str, allow_older: bool = False,
+    promote: str | None, prefix: str,
 ) -> GateRequest:  # fmt: skip
     """Return the arguments of :func:`gate`, checked before any request to a server."""
     check_prefix(prefix)
@@ -418,7 +416,6 @@ def gate_request(
         rows=rows,
         promote=promote,
         prefix=prefix,
-        allow_older=allow_older,
     )
 
 
