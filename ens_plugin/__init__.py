@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from ens_plugin.sizing.grow import Growth, GrowthStep, grow
     from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
     from ens_plugin.sizing.truncate import truncate
-    from ens_plugin.tracking import log_agreement, log_report
+    from ens_plugin.tracking.agreement_log import log_agreement
     from ens_plugin.tracking.autologging import autolog
+    from ens_plugin.tracking.log import log_report
     from ens_plugin.votes.analyze import VoteReport, analyze_votes
 
     __version__: str
@@ -125,8 +126,8 @@ _HOME_OF = {
     "gate": "ens_plugin.registry",
     "grow": "ens_plugin.sizing.grow",
     "in_bag": "ens_plugin.analysis.analyze",
-    "log_agreement": "ens_plugin.tracking",
-    "log_report": "ens_plugin.tracking",
+    "log_agreement": "ens_plugin.tracking.agreement_log",
+    "log_report": "ens_plugin.tracking.log",
     "make_oob_scorer": "ens_plugin.oob.search",
     "measure_costs": "ens_plugin.sizing.budget",
     "oob_permutation_importance": "ens_plugin.oob.importance",

@@ -12,8 +12,7 @@ from scipy.special import betainc
 from scipy.stats import beta
 
 from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
-from ens_plugin.report import EstimateBasis
-from ens_plugin.report.result import Criterion
+from ens_plugin.report.result import Criterion, EstimateBasis
 
 __all__ = ["odd_sizes", "report_on_labels", "report_on_values"]
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from ens_plugin import BiasVariance, EnsembleReport, ErrorCurve, SizeRecommendation
 from ens_plugin.findings import finding
-from ens_plugin.report import MetricBasis
-from ens_plugin.report.result import LabelBasis, with_findings
+from ens_plugin.report.result import LabelBasis, MetricBasis, with_findings
 from tests.plain_reports import odd_sizes, report_on_labels, report_on_values
 
 __all__ = [

@@ -10,8 +10,8 @@ from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.cli.console import only_results_on_stdout, quiet_libraries
 from ens_plugin.report.answers import answer_lines
 from ens_plugin.report.ensemble_report import EnsembleReport
-from ens_plugin.tracking import log_report
 from ens_plugin.tracking.connection import check_server, tracking_errors
+from ens_plugin.tracking.log import log_report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +89,7 @@ def _log(demonstration: Demonstration, experiment_id: str) -> None:
 
 def demonstrated(shown: Sequence[Demonstration]) -> str:
     """Return the answers of each report below the name of its data set, at most 80 columns wide."""
-    return "\n\n".join("\n".join([_title(each), *answer_lines(each.report)]) for each in shown)
-
-
-def _title(shown: Demonstration) -> str:
-    return f"{shown.name.capitalize()}: {type(shown.forest).__name__} of {shown.report.n_members} trees"
+    titles = [f"{each.name.capitalize()}: {each.report.model} of {each.report.n_members} trees" for each in shown]
+    return "\n\n".join(
+        "\n".join([title, *answer_lines(each.report)]) for title, each in zip(titles, shown, strict=True)
+    )

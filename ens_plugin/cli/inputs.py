@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from lzma import LZMAError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,12 +32,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+Argument = Callable[[Callable[..., None]], Callable[..., None]]
+PLACES = ("model", "data", "target", "sample_weight", "groups", "drop", "features", "tracking_uri")
+OPTIONS = ("metric", "criterion", "tolerance", "max_size", "random_state", "n_jobs")
 PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".ftr")
 COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")
 CSV = tuple(f".csv{ending}" for ending in COMPRESSED)
 TSV = tuple(f".tsv{ending}" for ending in COMPRESSED)
 KINDS = "csv, tsv, parquet or feather"  # in words
+MAX_NAMES = 20  # of columns in a message
 UNREADABLE = (OSError, ValueError)
 NO_PARQUET = "{}: parquet and feather files need PyArrow. Install it with: pip install pyarrow."
 DAMAGED = (EOFError, zlib.error, LZMAError, BadZipFile)  # of compressed files, in the libraries' own kinds of error
@@ -73,10 +77,8 @@ def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
 
 
 def read_samples(path: str | Path, names: Mapping[str, str]) -> pd.DataFrame:
-    """Return columns of a table or of lines of JSON under the names of their roles, texts as they are there.
-
-    Answers of which some are numbers are texts in a file of texts, and the truth beside them must then be one too.
-    """
+    """Return columns of a table or of lines of JSON under the names of their roles, texts as they are there."""
+    # Answers of which some are numbers are texts in a file of texts, and the truth beside them must then be one too.
     import pandas as pd
 
     if str(path).lower().endswith(".jsonl"):
@@ -145,21 +147,15 @@ def _exact_floats(pandas_version: str) -> dict[str, Any]:
     return {"float_precision": "round_trip"} if release < (3, 1) else {}
 
 
-MAX_NAMES = 20
-
-
 class ModelRows(NamedTuple):
-    """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``.
-
-    `names` are the columns of the features; the model was not trained on those `left_out`.
-    """
+    """Features, target, weights and groups of a table, in the form of the arguments of ``analyze``."""
 
     X: Any
     y: NDArray[Any]
     sample_weight: NDArray[np.float64] | None
     groups: NDArray[Any] | None = None
-    names: Sequence[str] = ()
-    left_out: tuple[str, ...] = ()
+    names: Sequence[str] = ()  # of the features
+    left_out: tuple[str, ...] = ()  # columns that the model was not trained on
 
 
 def rows_for_model(
@@ -173,13 +169,7 @@ def rows_for_model(
     features: Sequence[str] = (),
     path: str | None = None,
 ) -> ModelRows:
-    """Return a table as the features that `model` was trained on, the target, the weights and the groups.
-
-    Features are ordered by the names that the model was trained on, as it keeps them
-    (``feature_names_in_``, or a booster's own list); columns that it does not know are left out.  A model that was
-    trained without names gets a plain array, in the order of `features`, or else of the file.  Columns of text become
-    categories where a booster was trained on categories.
-    """
+    """Return a table as the features that `model` was trained on, the target, the weights and the groups."""
     inner_ensemble(model)
     y = _as_trained(_column(frame, target, "target"), model, path).to_numpy()
     rest = frame.drop(columns=[target])
@@ -211,7 +201,9 @@ def features_for_model(
     features: Sequence[str] = (),
     path: str | Path | None = None,
 ) -> ModelFeatures:
-    """Return a table without target as the features that `model` was trained on, as :func:`rows_for_model` does."""
+    """Return a table without target as the features that `model` was trained on, in its order and as it reads them."""
+    # By the names that the model keeps (feature_names_in_, or a booster's own list); columns that it does not know are
+    # left out. One that was trained without names gets a plain array, in the order of `features`, or of the file.
     chosen = _chosen(frame, drop, features)
     known = _trained_names(model)
     if known is None:
@@ -275,10 +267,8 @@ def _are_among(labels: pd.Series[Any], texts: set[str]) -> bool:
 
 
 def _as_written(X: pd.DataFrame, model: Any, path: str | Path) -> pd.DataFrame:
-    """Return features in which the texts of a csv or tsv file stand that the model was trained on, as texts.
-
-    In such a file, the text "NA" and a missing value look the same, as do the text "7" and the number.
-    """
+    """Return features in which the texts of a csv or tsv file stand that the model was trained on, as texts."""
+    # In such a file, the text "NA" and a missing value look the same, as do the text "7" and the number.
     trained = _trained_texts(X, model)
     changed = {}
     for name in X.columns:
@@ -317,10 +307,8 @@ def _trained_texts(X: pd.DataFrame, model: Any) -> dict[str, set[str]]:
 
 
 def _encoded(step: Any, names: list[str]) -> Iterator[tuple[str, Iterable[Any]]]:
-    """Yield the columns whose categories the encoders of a fitted pipeline keep, with these; `names` enter the step.
-
-    A column that a step drops has none, however it is read.
-    """
+    """Yield the columns whose categories the encoders of a fitted pipeline keep, with these; `names` enter the step."""
+    # A column that a step drops has none, however it is read.
     if isinstance(step, str) and step == "drop":
         yield from ((name, ()) for name in names)
     stored = getattr(step, "categories_", None)
@@ -356,10 +344,10 @@ def _numeric(column: pd.Series[Any]) -> NDArray[np.float64]:
 
 def _plain_features(features: pd.DataFrame, model: Any) -> NDArray[np.float64]:
     """Return the features for a model that was trained without names."""
-    n_wanted = _n_trained_on(model, features.shape[1])
-    if features.shape[1] != n_wanted:
+    n_wanted = find_library(model).n_features(model)
+    if n_wanted not in (None, features.shape[1]):
         raise DataMismatchError(
-            f"The model was trained on {counted(n_wanted, 'feature')} without names, and the data has "
+            f"The model was trained on {counted(n_wanted or 0, 'feature')} without names, and the data has "
             f"{features.shape[1]} to choose from: {_listed(list(features.columns))}. Leave the others out with "
             "--drop, or name the features in training order with --features."
         )
@@ -384,12 +372,6 @@ def _trained_names(model: Any) -> list[str] | None:
     # A wrapper has the names of its ensemble, also those that the library generated.
     is_repeated = np.array_equal(found, getattr(ensemble, "feature_names_in_", ()))
     return names if is_repeated else [str(name) for name in found]
-
-
-def _n_trained_on(model: Any, default: int) -> int:
-    """Return the number of features of a model that was trained without names."""
-    found = find_library(model).n_features(model)
-    return default if found is None else found
 
 
 def _named_features(features: pd.DataFrame, known: list[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -425,20 +407,12 @@ def _listed(names: list[Any]) -> str:
     return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
 
 
-Argument = Callable[[Callable[..., None]], Callable[..., None]]
-
-PLACES = ("model", "data", "target", "sample_weight", "groups", "drop", "features", "tracking_uri")
-OPTIONS = ("metric", "criterion", "tolerance", "max_size", "random_state", "n_jobs")
-
-
 @dataclass(frozen=True)
 class AnalysisRequest:
-    """Arguments common to the commands that analyse a model; see ``ens-plugin analyze --help``.
+    """Arguments common to the commands that analyse a model; see ``ens-plugin analyze --help``."""
 
-    The columns of the target, the weights, the groups and `drop` are no features; all others are if `features` is
-    empty.  Each entry of `drop` and `features` may be several names with commas between them.  `options` are without
-    the weights and the groups, which are in the file, and without the rows of the file `unlabelled`.
-    """
+    # The columns of the target, the weights, the groups and `drop` are no features; all others are if `features` is
+    # empty. `options` are without the weights and the groups, which are in the file, and without other rows.
 
     model: str
     data: str
@@ -608,21 +582,6 @@ def row_arguments(command: Callable[..., None]) -> Callable[..., None]:
     return _with_arguments(with_request, ROW_ARGUMENTS)
 
 
-def feature_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options that choose columns as features."""
-    return _with_arguments(command, FEATURES)
-
-
-def budget_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with limits on the bytes and the seconds of a model, which it gets in these units."""
-    return _with_arguments(command, BUDGET)
-
-
-def means_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options for threads and for the tracking store."""
-    return _with_arguments(command, MEANS)
-
-
 def _request(values: dict[str, Any], options: AnalysisOptions) -> AnalysisRequest:
     """Return a request from the values of the arguments, which are taken out of `values`."""
     return AnalysisRequest(options=options, **{name: values.pop(name) for name in PLACES})
@@ -632,6 +591,11 @@ def _with_arguments(command: Callable[..., None], arguments: Sequence[Argument])
     for argument in reversed(arguments):
         command = argument(command)
     return command
+
+
+feature_arguments = partial(_with_arguments, arguments=FEATURES)
+budget_arguments = partial(_with_arguments, arguments=BUDGET)
+means_arguments = partial(_with_arguments, arguments=MEANS)
 
 
 class Analysis(NamedTuple):
@@ -669,16 +633,11 @@ def _rows_without_labels(request: AnalysisRequest, path: str, model: Any) -> Any
 def model_and_rows(request: AnalysisRequest) -> tuple[Any, ModelRows]:
     """Return the model of a request, loaded, and its rows."""
     frame = read_table(request.data)
-    model = load_requested(request)
+    model = load_named(request.model, request.tracking_uri)
     rows = rows_for_model(frame, model, **request.columns, path=request.data)
     if rows.left_out:
         paragraph(left_out_note(rows.left_out))
     return model, rows
-
-
-def load_requested(request: AnalysisRequest) -> Any:
-    """Load and return the model of a request."""
-    return load_named(request.model, request.tracking_uri)
 
 
 def load_named(model: str, tracking_uri: str | None) -> Any:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -20,6 +20,7 @@ from ens_plugin.cli.console import (
     NO_RESULT,
     NOT_MET,
     SHARE,
+    Command,
     browse_hint,
     notice,
     only_results_on_stdout,
@@ -72,29 +73,23 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.unlabelled import Agreement
     from ens_plugin.oob.predictions import OobPredictions
 
-INTERRUPTED = 130
-
 Format = Literal["text", "json", "markdown"]
 
-RATIO = click.FloatRange(min=1.0)
 
-format_option = click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Form of the result on stdout.",
-)
+def _formats(*styles: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--format", "style", type=click.Choice(styles), default="text", show_default=True,
+        help="Form of the result on stdout.",
+    )  # fmt: skip
 
-two_formats_option = click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the result on stdout.",
-)
+
+format_option = _formats("text", "json", "markdown")
+two_formats_option = _formats("text", "json")
+
+
+def _example(*lines: str) -> str:
+    """Return lines of commands as the end of a help page, which click leaves as they are."""
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines), ""])
 
 
 def _print_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
@@ -108,7 +103,7 @@ def _print_version(context: click.Context, _: click.Parameter, is_asked: bool) -
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog=("\b\nExample:\n  ens-plugin demo\n  ens-plugin analyze forest.joblib --data train.csv --target label\n"),
+    epilog=_example("ens-plugin demo", "ens-plugin analyze forest.joblib --data train.csv --target label"),
 )
 @click.option(
     "--version",
@@ -128,7 +123,7 @@ def cli() -> None:
     """
 
 
-@cli.command(epilog=("\b\nExample:\n  ens-plugin demo\n  mlflow ui --backend-store-uri sqlite:///mlflow.db\n"))
+@cli.command(epilog=_example("ens-plugin demo", "mlflow ui --backend-store-uri sqlite:///mlflow.db"))
 @click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
 def demo(tracking_uri: str | None) -> None:
     """Train forests on real data, log them to MLflow.
@@ -149,7 +144,7 @@ def demo(tracking_uri: str | None) -> None:
     click.echo(browse_hint(uri, next(iter(experiments.values()))))
 
 
-@cli.command("explain", epilog="\b\nExample:\n  ens-plugin explain subjects\n")
+@cli.command("explain", epilog=_example("ens-plugin explain subjects"))
 @click.argument("code", required=False)
 def explain_code(code: str | None) -> None:
     """Say what the CODE of a warning means.
@@ -161,13 +156,11 @@ def explain_code(code: str | None) -> None:
 
 
 @cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin analyze models:/churn@champion --data rows.parquet --target y\n"
-        "  ens-plugin analyze forest.joblib --data rows.csv --target y --html page.html\n"
-        "  ens-plugin analyze forest.joblib --data rows.parquet --target y --holdout \\\n"
-        "      --engine spark\n"
+    epilog=_example(
+        "ens-plugin analyze models:/churn@champion --data rows.parquet --target y",
+        "ens-plugin analyze forest.joblib --data rows.csv --target y --html page.html",
+        "ens-plugin analyze forest.joblib --data rows.parquet --target y --holdout \\",
+        "    --engine spark",
     )
 )
 @analysis_arguments
@@ -184,9 +177,8 @@ def explain_code(code: str | None) -> None:
     help="With --log: log to this run. By default a new one, or the model's own run if it has no LoggedModel.",
 )
 def analyze(
-    request: AnalysisRequest, engine: SparkEngine | None, style: Format, details: bool, html_path: Path | None,
-    json_path: Path | None, log: bool, experiment: str | None, run_id: str | None,
-) -> None:  # fmt: skip
+    request: AnalysisRequest, engine: SparkEngine | None, style: Format, details: bool, log: bool, **options: Any
+) -> None:
     """Report how the error of MODEL depends on its size.
 
     The report also has the recommended size, and bias and variance over seeds, given this training
@@ -201,6 +193,7 @@ def analyze(
     for training: the model's features, the target, and what other options name. Columns
     that the model does not know are left out, where it has the names of its features.
     """
+    experiment, run_id = options["experiment"], options["run_id"]
     if not log and (experiment or run_id):
         raise click.UsageError("--experiment and --run-id choose where to log. Add --log.")
     if experiment and run_id:
@@ -211,27 +204,26 @@ def analyze(
         # Before an analysis that may take minutes.
         require_mlflow()
     report = analysis_of(request).report if engine is None else engine.report(request)
-    click.echo(_formatted(report, style))
+    render: Callable[[], str] = report.to_json if style == "json" else report.summary
+    click.echo((markdown_summary(report) if style == "markdown" else render()).rstrip())
     if details:
         click.echo(f"\n{report.details()}")
-    if json_path is not None:
-        write_text(json_path, report.to_json())
-    if html_path is not None:
-        report.to_html(html_path)
+    if options["json_path"] is not None:
+        write_text(options["json_path"], report.to_json())
+    if options["html_path"] is not None:
+        report.to_html(options["html_path"])
     if log:
         _log(report, request, experiment, run_id)
 
 
 @cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y \\\n"
-        "      --criterion agreement --tolerance 0.005\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y --measure \\\n"
-        "      --format markdown --picture curve.png --max-size-ratio 2\n"
-        "  ens-plugin recommend forest.joblib --data train.csv --target y \\\n"
-        "      --max-megabytes 50 --max-latency-ms 2\n"
+    epilog=_example(
+        "ens-plugin recommend forest.joblib --data train.csv --target y \\",
+        "    --criterion agreement --tolerance 0.005",
+        "ens-plugin recommend forest.joblib --data train.csv --target y --measure \\",
+        "    --format markdown --picture curve.png --max-size-ratio 2",
+        "ens-plugin recommend forest.joblib --data train.csv --target y \\",
+        "    --max-megabytes 50 --max-latency-ms 2",
     )
 )
 @analysis_arguments
@@ -244,13 +236,15 @@ def analyze(
 @output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON have its path.")
 @output_option("--json", "Also save the result as JSON.")
 @click.option(
-    "--max-size-ratio", type=RATIO, help="Exit with 1 if MODEL has more than this many times the needed members."
+    "--max-size-ratio",
+    type=click.FloatRange(min=1.0),
+    help="Exit with 1 if MODEL has more than this many times the needed members.",
 )
 @click.option("--min-agreement", type=SHARE, help="Exit with 1 if the agreement with the infinite ensemble is lower.")
 @budget_arguments
 def recommend(
     request: AnalysisRequest, style: Format, measure: bool, picture_path: Path | None, json_path: Path | None,
-    max_size_ratio: float | None, min_agreement: float | None, max_bytes: float | None, max_latency: float | None,
+    **limits: float | None,
 ) -> None:  # fmt: skip
     """Print how many members MODEL needs, and the reason.
 
@@ -266,8 +260,8 @@ def recommend(
     from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
     from ens_plugin.report.budget import CostLimits
 
-    limits = Limits(max_size_ratio, min_agreement, CostLimits(max_bytes, max_latency))
-    found = recommended(request, limits, measure, picture_path)
+    costs = CostLimits(limits.pop("max_bytes"), limits.pop("max_latency"))
+    found = recommended(request, Limits(**limits, costs=costs), measure, picture_path)
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
@@ -278,13 +272,11 @@ def recommend(
 
 
 @cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin gate models:/churn/7 --policy policy.toml\n"
-        "  ens-plugin gate models:/churn/7 --policy policy.toml --baseline champion \\\n"
-        "      --data test.parquet --target churned --holdout --promote champion \\\n"
-        "      --audit-log gate.jsonl\n"
+    epilog=_example(
+        "ens-plugin gate models:/churn/7 --policy policy.toml",
+        "ens-plugin gate models:/churn/7 --policy policy.toml --baseline champion \\",
+        "    --data test.parquet --target churned --holdout --promote champion \\",
+        "    --audit-log gate.jsonl",
     )
 )
 @click.argument("model")
@@ -308,11 +300,7 @@ def recommend(
     help="Exit with 2 after so long without progress.",
 )
 @format_option
-def gate(
-    model: str, policy: Path, baseline: str | None, data: str | None, target: str | None, holdout: bool,
-    drop: tuple[str, ...], features: tuple[str, ...], promote: str | None, allow_older: bool, prefix: str,
-    audit_log: Path | None, tracking_uri: str | None, timeout: float, style: Format,
-) -> None:  # fmt: skip
+def gate(model: str, style: Format, **options: Any) -> None:
     """Judge a registered version by a policy, and promote it.
 
     MODEL is models:/NAME/VERSION or models:/NAME@ALIAS. Verdict and reasons become tags of the
@@ -325,21 +313,18 @@ def gate(
     """
     from ens_plugin.cli.registry import GateSetup, RowFile, decide, rows_from_file
 
-    rows = rows_from_file(data, RowFile(target, holdout, drop, features))
-    setup = GateSetup(policy, baseline, promote, allow_older, prefix, audit_log, tracking_uri, timeout)
-    decision = decide(model, setup, rows)
+    rows = rows_from_file(options.pop("data"), RowFile(**{name: options.pop(name) for name in RowFile._fields}))
+    decision = decide(model, GateSetup(**options), rows)
     click.echo({"text": decision.summary, "json": decision.to_json, "markdown": decision.to_markdown}[style]())
     if not decision.passed:
         click.get_current_context().exit(NOT_MET)
 
 
 @cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin rightsize models:/churn/7 --data train.parquet --target churned\n"
-        "  ens-plugin rightsize models:/churn@champion --data test.csv \\\n"
-        "      --target churned --holdout\n"
+    epilog=_example(
+        "ens-plugin rightsize models:/churn/7 --data train.parquet --target churned",
+        "ens-plugin rightsize models:/churn@champion --data test.csv \\",
+        "    --target churned --holdout",
     )
 )
 @analysis_arguments
@@ -372,12 +357,10 @@ def rightsize(
 
 
 @cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin oob forest.joblib --data train.csv --target y --out preds.parquet\n"
-        "  ens-plugin oob models:/churn@champion --data train.parquet \\\n"
-        "      --target churned --out preds.csv\n"
+    epilog=_example(
+        "ens-plugin oob forest.joblib --data train.csv --target y --out preds.parquet",
+        "ens-plugin oob models:/churn@champion --data train.parquet \\",
+        "    --target churned --out preds.csv",
     )
 )
 @row_arguments
@@ -435,22 +418,15 @@ def _sentence(found: OobPredictions, path: Path) -> str:
 
 
 @cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin agreement forest.joblib --data today.parquet --min 0.99\n"
-        "  ens-plugin agreement models:/churn@champion --data today.csv \\\n"
-        "      --drop customer --json agreement.json\n"
+    epilog=_example(
+        "ens-plugin agreement forest.joblib --data today.parquet --min 0.99",
+        "ens-plugin agreement models:/churn@champion --data today.csv \\",
+        "    --drop customer --json agreement.json",
     )
 )
 @click.argument("model")
 @click.option("--data", required=True, metavar="FILE", help=f"File with rows without labels: {KINDS}.")
-@click.option(
-    "--min",
-    "least",
-    type=SHARE,
-    help="Exit with 1 if the agreement with the infinite ensemble is lower.",
-)
+@click.option("--min", "least", type=SHARE, help="Exit with 1 if the agreement with the infinite ensemble is lower.")
 @click.option(
     "--tolerance",
     type=float,
@@ -465,9 +441,8 @@ def _sentence(found: OobPredictions, path: Path) -> str:
 @output_option("--json", "Also save the result as JSON.")
 @means_arguments
 def agreement(
-    model: str, data: str, least: float | None, tolerance: float, max_size: int, drop: tuple[str, ...],
-    features: tuple[str, ...], style: Literal["text", "json"], html_path: Path | None, json_path: Path | None,
-    n_jobs: int | None, tracking_uri: str | None,
+    model: str, data: str, least: float | None, style: Literal["text", "json"], tracking_uri: str | None,
+    **options: Any,
 ) -> None:  # fmt: skip
     """Print how often MODEL decides as a larger one would.
 
@@ -480,13 +455,15 @@ def agreement(
     """
     from ens_plugin.analysis.unlabelled import agreement as estimated
 
+    html_path, json_path = options.pop("html_path"), options.pop("json_path")
+    columns = {name: options.pop(name) for name in ("drop", "features")}
     with only_results_on_stdout():
         frame = read_table(data)
         fitted = load_named(model, tracking_uri)
-        rows = features_for_model(frame, fitted, drop=drop, features=features, path=data)
+        rows = features_for_model(frame, fitted, path=data, **columns)
         if rows.left_out:
             paragraph(left_out_note(rows.left_out))
-        found = estimated(fitted, rows.X, tolerance=tolerance, max_size=max_size, n_jobs=n_jobs)
+        found = estimated(fitted, rows.X, **options)
     for path, content in ((html_path, found.to_html), (json_path, found.to_json)):
         if path is not None:
             write_text(path, content())
@@ -507,12 +484,10 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
 
 
 @cli.command(
-    epilog=(
-        "\b\n"
-        "Example:\n"
-        "  ens-plugin votes samples.csv --question id --answer reply --truth gold\n"
-        "  ens-plugin votes logs/arithmetic.eval\n"
-        "  ens-plugin votes samples_gsm8k.jsonl --normalize number\n"
+    epilog=_example(
+        "ens-plugin votes samples.csv --question id --answer reply --truth gold",
+        "ens-plugin votes logs/arithmetic.eval",
+        "ens-plugin votes samples_gsm8k.jsonl --normalize number",
     )
 )
 @click.argument("file")
@@ -550,9 +525,8 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
 @max_size_option
 @two_formats_option
 def votes(
-    file: str, question: str | None, answer: str | None, truth: str | None, groups: str | None,
-    normalize: Literal["none", "text", "number"], unparsed: Literal["wrong", "ignored"],
-    criterion: Literal["error", "agreement"], tolerance: float | None, max_size: int, style: Literal["text", "json"],
+    file: str, question: str | None, answer: str | None, normalize: Literal["none", "text", "number"],
+    style: Literal["text", "json"], **options: Any,
 ) -> None:  # fmt: skip
     """Print over how many answers of a language model to vote.
 
@@ -566,6 +540,7 @@ def votes(
 
     if (question is None) != (answer is None):
         raise click.UsageError("--question and --answer name two columns of a table. Give both, or none for a log.")
+    truth, groups = options.pop("truth"), options.pop("groups")
     if question is None and (truth or groups):
         raise click.UsageError("--truth and --groups are columns of a table. Add --question and --answer.")
     with only_results_on_stdout():
@@ -575,24 +550,14 @@ def votes(
             names = {"question": question, "answer": answer, "truth": truth, "group": groups}
             table = read_samples(file, {role: name for role, name in names.items() if name is not None})
         comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}[normalize]
-        found = analyze_votes(
-            table, normalize=comparable, unparsed=unparsed, criterion=criterion, tolerance=tolerance, max_size=max_size
-        )
+        found = analyze_votes(table, normalize=comparable, **options)
     click.echo(found.to_json() if style == "json" else str(found))
-
-
-def _formatted(report: EnsembleReport, style: Format) -> str:
-    if style == "json":
-        return report.to_json()
-    if style == "markdown":
-        return markdown_summary(report).rstrip()
-    return report.summary().rstrip()
 
 
 def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:
     import mlflow
 
-    from ens_plugin.tracking import log_report
+    from ens_plugin.tracking.log import log_report
     from ens_plugin.tracking.models import ADDRESS, logged_model_id, source_run_id
 
     with only_results_on_stdout(), quiet_libraries():
@@ -631,7 +596,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = NO_RESULT
     except (click.Abort, KeyboardInterrupt):
         notice("Interrupted.")
-        code = INTERRUPTED
+        # As a shell reports a program that Ctrl-C ended.
+        code = 130
     except Exception:
         # Python would exit with 1, which here means that a requirement is not met.
         notice(without_secrets(traceback.format_exc().rstrip()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +19,7 @@ from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
+    markdown_table,
     member_noun,
     number_text,
     printable,
@@ -27,9 +27,6 @@ from ens_plugin.report.text import (
 )
 from ens_plugin.sizing.budget import measure_costs
 from ens_plugin.sizing.truncate import Check, Savings, measure_savings
-
-SCHEMA_VERSION = 1
-BUDGET_ROWS = 7
 
 
 @dataclass(frozen=True)
@@ -43,28 +40,13 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """The result of ``ens-plugin recommend``.
-
-    Attributes
-    ----------
-    checks : tuple of Check
-        ``"recommended_size"`` first, then the demands of the job: ``"max_size_ratio"``, ``"min_agreement"``,
-        ``"max_megabytes"``, ``"max_latency_ms"``.
-    savings : Savings or None
-        None where they were not requested, and where nothing is saved.
-    picture : str or None
-        Path of the picture of the error curve.
-    is_decided : bool
-        Whether the rows tell if the demands are met: there are enough of them, and no doubts.
-    budget : Budget or None
-        What the limits on bytes and latency allow; None without such limits.
-    """
+    """The result of ``ens-plugin recommend``."""
 
     report: EnsembleReport
-    checks: tuple[Check, ...]
-    savings: Savings | None = None
-    picture: str | None = None
-    is_decided: bool = True
+    checks: tuple[Check, ...]  # "recommended_size" first, then the demands of the job
+    savings: Savings | None = None  # None where they were not requested, and where nothing is saved
+    picture: str | None = None  # path of the picture of the error curve
+    is_decided: bool = True  # there are enough rows, and no doubts
     budget: Budget | None = None
 
     @property
@@ -76,19 +58,17 @@ class Recommendation:
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
     """Analyse a model and check the demands; if requested, measure the savings and draw the curve."""
     found = analysis_of(request)
-    budget = None if limits.costs == NO_LIMITS else _budget(found, limits.costs)
+    budget = None
+    if limits.costs != NO_LIMITS:
+        with only_results_on_stdout():
+            costs = measure_costs(found.model, found.rows.X)
+        budget = found.report.budget(costs, **limits.costs._asdict())
     checks = (*checks_of(found.report, limits), *(() if budget is None else budget_checks(budget)))
     savings = _savings(found) if measure else None
     if picture is not None:
         write_bytes(picture, _error_curve_png(found.report))
     shown = None if picture is None else str(picture)
     return Recommendation(found.report, checks, savings, shown, found.report.is_actionable, budget)
-
-
-def _budget(found: Analysis, limits: CostLimits) -> Budget:
-    with only_results_on_stdout():
-        costs = measure_costs(found.model, found.rows.X)
-    return found.report.budget(costs, **limits._asdict())
 
 
 def _savings(found: Analysis) -> Savings | None:
@@ -188,7 +168,7 @@ def as_json(found: Recommendation) -> str:
     recommendation = found.report.to_dict()["recommendation"]
     brief = {name: value for name, value in recommendation.items() if name not in ("sizes", "losses")}
     content: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "model": found.report.model,
         "n_members": found.report.n_members,
         "accuracy": _known(found.report.accuracy),
@@ -229,11 +209,15 @@ def as_markdown(found: Recommendation) -> str:
     failed = [f"**{escaped_markdown(check.text, 400)}**\n" for check in found.checks if not check.passed]
     lines = [*failed, markdown_answers(report)]
     lines += savings_markdown_lines(found.savings)
-    lines += [] if found.budget is None else ["", *_budget_markdown_lines(found.budget)]
+    if found.budget is not None:
+        cells = [[escaped_markdown(cell, 40) for cell in row] for row in found.budget.rows(7)]
+        lines += ["", escaped_markdown(found.budget.verdict, 600), "", *markdown_table(cells)]
+        lines.append(escaped_markdown(found.budget.note, 400))
     demands = [f"- {escaped_markdown(check.text, 400)}" for check in found.checks[1:] if check.passed]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
-        lines += ["", f"[The error curve as a picture](<{_link_target(found.picture)}>)"]
+        target = printable(found.picture).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")
+        lines += ["", f"[The error curve as a picture](<{target}>)"]
     return "\n".join(lines)
 
 
@@ -248,22 +232,4 @@ def savings_markdown_lines(savings: Savings | None) -> list[str]:
     """Return a table of savings as lines of Markdown, after an empty line; none where nothing was measured."""
     if savings is None:
         return []
-    return ["", *_markdown_table(savings.rows())]
-
-
-def _budget_markdown_lines(budget: Budget) -> list[str]:
-    cells = [tuple(escaped_markdown(cell, 40) for cell in row) for row in budget.rows(BUDGET_ROWS)]
-    return [escaped_markdown(budget.verdict, 600), "", *_markdown_table(cells), "", escaped_markdown(budget.note, 400)]
-
-
-def _markdown_table(table: Sequence[Sequence[str]]) -> list[str]:
-    header, *rows = table
-    return [_table_row(header), f"|---|{'---:|' * (len(header) - 1)}", *map(_table_row, rows)]
-
-
-def _table_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _link_target(target: str) -> str:
-    return printable(target).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")
+    return ["", *markdown_table(savings.rows())]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name
 from ens_plugin.report.budget import CostLimits
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
-from ens_plugin.tracking.connection import check_server, scratch_folder
+from ens_plugin.tracking.connection import check_server
 from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.models import is_uri
 from ens_plugin.tracking.watchdog import watched
@@ -59,10 +60,7 @@ PATIENCE = {
 
 
 class RowFile(NamedTuple):
-    """The options of a gate that describe a file with rows.
-
-    The names of columns are as in :class:`ens_plugin.cli.inputs.AnalysisRequest`.
-    """
+    """The options of a gate that describe a file with rows."""
 
     target: str | None
     holdout: bool
@@ -94,28 +92,27 @@ def rows_from_file(path: str | None, file: RowFile) -> Rows | None:
 
 
 class GateSetup(NamedTuple):
-    """What a gate judges by and where: the options of the command.
-
-    Audit lines are appended to `audit_log`, of which "-" stands for stderr; `prefix` is that of the logged reports.
-    """
+    """What a gate judges by and where: the options of the command."""
 
     policy: Path
     baseline: str | None
     promote: str | None
     allow_older: bool
-    prefix: str
-    audit_log: Path | None
+    prefix: str  # of the logged reports
+    audit_log: Path | None  # "-" stands for stderr
     tracking_uri: str | None
     timeout: float
 
 
 def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
     """Return the decision of the gate on a version."""
-    audit = audit_to_log if setup.audit_log is None else _audit(setup.audit_log)
+    audit: Audit = audit_to_log
+    if setup.audit_log is not None:
+        audit = notice if str(setup.audit_log) == "-" else audit_to_file(setup.audit_log)
     request = gate_request(
-        model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix,
-        allow_older=setup.allow_older,
-    )  # fmt: skip
+        model_uri, setup.policy, baseline=setup.baseline, rows=rows, promote=setup.promote, prefix=setup.prefix
+    )
+    request = replace(request, allow_older=setup.allow_older)
 
     def give_up() -> None:
         error = TrackingError(
@@ -127,6 +124,7 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
             paragraph(f"Error: {error}")
         finally:
             sys.stderr.flush()
+            shutil.rmtree(folder, ignore_errors=True)
             # One thread cannot end another, which waits for the server.
             os._exit(NO_RESULT)
 
@@ -140,18 +138,14 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
                 return run_gate(request, audit)
 
 
-def _audit(audit_log: Path) -> Audit:
-    return notice if str(audit_log) == "-" else audit_to_file(audit_log)
-
-
 @contextmanager
 def _files_in_one_folder() -> Iterator[Path]:
-    """Set MLflow's temporary folder inside the block to one that the next gate removes if this process is killed."""
+    """Set MLflow's temporary folder inside the block to one whose growth tells that a download makes progress."""
     before = tempfile.tempdir
-    with scratch_folder() as folder:
-        tempfile.tempdir = str(folder)
+    with tempfile.TemporaryDirectory(prefix="ens_plugin-") as folder:
+        tempfile.tempdir = folder
         try:
-            yield folder
+            yield Path(folder)
         finally:
             tempfile.tempdir = before
 
@@ -166,10 +160,6 @@ def _patience() -> Iterator[None]:
     finally:
         for name in ours:
             del os.environ[name]
-
-
-SCHEMA_VERSION = 1
-TEXT_LIMIT = 300
 
 
 def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimits) -> Rightsizing:
@@ -196,7 +186,7 @@ def as_json(found: Rightsizing) -> str:
     """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/reference/json.md``."""
     recommendation, logged = found.report.recommendation, found.logged
     content: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": 1,
         "source": found.source,
         "outcome": found.outcome,
         "passed": found.passed,
@@ -227,7 +217,7 @@ def as_text(found: Rightsizing) -> str:
 def as_markdown(found: Rightsizing) -> str:
     """Return the outcome of a rightsizing in Markdown, with all text of the model and the registry escaped."""
     lines = [
-        f"**{escaped_markdown(found.sentence, TEXT_LIMIT)}**",
+        f"**{escaped_markdown(found.sentence, 300)}**",
         "",
         escaped_markdown(found.report.recommendation.reason, 400),
     ]

@@ -19,7 +19,7 @@ import numpy as np
 
 from ens_plugin.adapters.unwrap import is_spark_model
 from ens_plugin.cli.console import only_results_on_stdout, paragraph
-from ens_plugin.cli.inputs import AnalysisRequest, left_out_note, load_requested, rows_for_model
+from ens_plugin.cli.inputs import AnalysisRequest, left_out_note, load_named, rows_for_model
 from ens_plugin.errors import ClusterError, InputError
 from ens_plugin.report.ensemble_report import EnsembleReport
 
@@ -40,7 +40,7 @@ class SparkEngine:
 
         with only_results_on_stdout(), _quiet_spark() as log:
             session = _session(self.master, log)
-            model = load_requested(request)
+            model = load_named(request.model, request.tracking_uri)
             df = _read(session, request.data)
             features = None if is_spark_model(model) else feature_columns(df.columns, model, request, self.row_id)
             named = NamedColumns(request.target, features, self.row_id, request.sample_weight)

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+SHOWN_COLUMNS = 10
+# Numbers of rows in all permutations of a column, which are kept: 8 GB.
+MOST_PERMUTED = 10**9
+
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable:
@@ -72,10 +76,7 @@ class ColumnTable:
 
 
 def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
-    """Return the training rows as the user gave them, so that their columns can be permuted.
-
-    A sparse matrix keeps which of its values are stored, also zeros, which XGBoost does not take for missing.
-    """
+    """Return the training rows as the user gave them, so that their columns can be permuted."""
     table: Any = X
     if isinstance(X, (list, tuple)):
         table = as_array(X, "X")
@@ -89,6 +90,7 @@ def column_table(X: Any, rows: TrainingRows) -> ColumnTable:
             f"X is of type {type(X).__name__}, whose columns cannot be permuted; pass the training rows as an "
             "array, a sparse matrix or a pandas DataFrame of two dimensions."
         )
+    # A sparse matrix keeps which of its values are stored, also zeros, which XGBoost does not take for missing.
     if hasattr(table, "tocsc"):
         table = table.tocsc()
     known = column_names(X)
@@ -104,12 +106,6 @@ def _permuted_sparse(table: Any, column: int, order: NDArray[np.intp]) -> Any:
     matrix.indices[stored] = place[matrix.indices[stored]]
     matrix.has_sorted_indices = False
     return matrix.tocsr()
-
-
-SHOWN_COLUMNS = 10
-MOST_REPEATS = 100_000
-# Numbers of rows in all permutations of a column, which are kept: 8 GB.
-MOST_PERMUTED = 10**9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,7 +267,7 @@ def oob_permutation_importance(
     >>> sorted(found.to_frame().nlargest(2, "importances_mean").index)
     ['petal length (cm)', 'petal width (cm)']
     """
-    seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats", largest=MOST_REPEATS)
+    seed, repeats = as_seed(random_state), as_count(n_repeats, "n_repeats", largest=100_000)
     largest = None if max_rows is None else as_count(max_rows, "max_rows", 2)
     with model_errors(model), granted_threads(n_jobs):
         rows = read_training_rows(model, X, y, sample_weight, groups, metric_of_label(metric, positive_label))
@@ -303,33 +299,17 @@ def _check_repeats(n_repeats: int, n_rows: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _JudgedRows:
-    """Training rows with an out-of-bag member.
+    """Training rows with an out-of-bag member."""
 
-    Attributes
-    ----------
-    model : object
-        As the user gave it.
-    bags : Bags
-        Of the judged rows, as all that follow.
-    mean : ndarray, shape (n_judged,) or (n_judged, n_labels)
-        Mean out-of-bag outputs.
-    target, labels : ndarray, shape (n_judged,)
-        As codes or values, and as the user gave it.
-    share : ndarray, shape (n_judged,)
-        Of the weight.
-    unit : ndarray of int, shape (n_judged,)
-        Number of the row, or of its group.
-    """
-
-    model: Any
+    model: Any  # as the user gave it
     training: TrainingRows
-    bags: Bags
+    bags: Bags  # of the judged rows, as all that follow
     columns: ColumnTable
-    mean: FloatArray
-    target: NDArray[Any]
-    labels: NDArray[Any]
-    share: FloatArray
-    unit: NDArray[np.integer]
+    mean: FloatArray  # out-of-bag outputs
+    target: NDArray[Any]  # label codes or values
+    labels: NDArray[Any]  # as the user gave them
+    share: FloatArray  # of the weight
+    unit: NDArray[np.integer]  # number of the row, or of its group
     findings: tuple[Finding, ...]
 
     def importance(self, column: int, n_repeats: int, seed: int) -> tuple[FloatArray, float]:
@@ -400,11 +380,6 @@ def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows:
     )
 
 
-DRAWN_COLUMNS = 20
-THICKNESS = 0.8
-LINES = "\nlines: two standard errors to each side"
-
-
 @dataclass(frozen=True, eq=False)
 class _Importances:
     name: str
@@ -447,7 +422,7 @@ def _erase(ax: Axes) -> None:
 
 def _draw(ax: Axes, ensembles: list[_Importances]) -> None:
     columns = _largest(ensembles)
-    height = THICKNESS / len(ensembles)
+    height = 0.8 / len(ensembles)
     for place, one in enumerate(ensembles):
         # The first ensemble is on top, as in the legend.
         middle = np.arange(len(columns)) + (len(ensembles) - 1 - 2 * place) * height / 2.0
@@ -463,7 +438,7 @@ def _draw(ax: Axes, ensembles: list[_Importances]) -> None:
         _importances_of[bars[0]] = one
     ax.set_yticks(range(len(columns)), columns, parse_math=False)
     has_lines = any(width > 0 for one in ensembles for width in one.half_width.values())
-    ax.set_xlabel("Rise of the out-of-bag error" + LINES * has_lines)
+    ax.set_xlabel("Rise of the out-of-bag error" + has_lines * "\nlines: two standard errors to each side")
     if len(ensembles) > 1:
         merge_legend(ax)
 
@@ -474,4 +449,4 @@ def _largest(ensembles: list[_Importances]) -> list[str]:
     for one in ensembles:
         for name, value in one.mean.items():
             largest[name] = max(value, largest.get(name, value))
-    return sorted(largest, key=lambda name: largest[name])[-DRAWN_COLUMNS:]
+    return sorted(largest, key=lambda name: largest[name])[-20:]

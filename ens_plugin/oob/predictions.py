@@ -104,40 +104,20 @@ def summed_outputs(
     return label_support(block, counted) if block.n_labels else sum_over_members(outputs, counted), trials
 
 
-# Shares of weight, and of the weight of one label, on rows that are in every bag.
-MOST_MISSING = 0.2
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """The rows that a model was trained on, as its adapter takes them, and which rows each member was trained on.
-
-    Attributes
-    ----------
-    inner : object
-        X as it reaches the ensemble, through the steps of a pipeline.
-    features : prepared rows, n_rows of them
-    labels : ndarray, shape (n_rows,)
-        y as the user gave it.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    bags : Bags
-        With groups, a row counts as drawn if any row of its group was.
-    findings : tuple of Finding
-        As in a report: about rows that are nearly copies of each other or belong together with those before and after
-        them, about bags of unequal size, and about steps that were fitted to the target.
-    """
+    """The rows that a model was trained on, as its adapter takes them, and which rows each member was trained on."""
 
     adapter: EnsembleAdapter
-    inner: Any
-    features: Any
-    labels: NDArray[Any]
-    target: NDArray[Any]
+    inner: Any  # X as it reaches the ensemble, through the steps of a pipeline
+    features: Any  # prepared rows
+    labels: NDArray[Any]  # y as the user gave it
+    target: NDArray[Any]  # label codes or values
     weight: FloatArray
     groups: NDArray[np.int64] | None
-    bags: Bags
+    bags: Bags  # with groups, a row counts as drawn if any row of its group was
     metric: ResolvedMetric | None
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # as in a report
 
 
 def read_training_rows(
@@ -178,7 +158,7 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
     weight, has_members = rows.weight[chosen], np.asarray(trials > 0)
     if rows.groups is not None:
         refuse_groups_in_bags(RowWeight(weight, groups=rows.groups[chosen]), has_members)
-    _refuse_missing(weight, has_members, MOST_MISSING, "rows")
+    _refuse_missing(weight, has_members, 0.2, "rows")
     classes = rows.adapter.classes
     for code in () if classes is None else np.unique(rows.target[chosen][weight > 0]):
         own = rows.target[chosen] == code
@@ -190,11 +170,9 @@ def usable_rows(rows: TrainingRows, chosen: NDArray[np.intp], trials: NDArray[An
 
 
 def left_out_notes(n_left_out: int, n_rows: int) -> tuple[Finding, ...]:
-    """Return a note on rows that no member can predict, if they may move a mean by more than chance does.
-
-    A mean of losses between 0 and 1 over n rows has a standard error of at most 1 / (2 sqrt(n)), and a share s of rows
-    moves it by at most s.
-    """
+    """Return a note on rows that no member can predict, if they may move a mean by more than chance does."""
+    # A mean of losses between 0 and 1 over n rows has a standard error of at most 1 / (2 sqrt(n)), and a share s of
+    # rows moves it by at most s.
     if n_left_out <= np.sqrt(n_rows) / 2.0:
         return ()
     sentence = f"{n_left_out} of {counted(n_rows, 'row was', 'rows were')} left out, being in the bag of every member."

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,12 +27,11 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.registry.policy import BASELINE_SCALARS, Check, Policy, Requirement, apart
+from ens_plugin.registry.policy import BASELINE_SCALARS, COSTS, Check, Policy, Requirement, apart
 from ens_plugin.report.comparison import report_difference
 from ens_plugin.report.ensemble_report import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.result import OWN_LABEL
 from ens_plugin.report.text import label_words, printable, with_code
-from ens_plugin.tracking.connection import scratch_folder
 from ens_plugin.tracking.digest import Measurement, Rows, measure
 from ens_plugin.tracking.links import ReportLink, StoredModel, is_numbered, stored_models, version_files
 from ens_plugin.tracking.log import PAGE_FILE, ROWS_FILE
@@ -42,7 +42,13 @@ if TYPE_CHECKING:
     from mlflow.entities import FileInfo, Metric
 
 REPORT_BYTES = LONGEST_REPORT
-MANY = 100
+LEVEL = AnalysisOptions.interval_level
+# Scorers that are about one of two labels.
+OF_ONE_LABEL = ("average_precision", "f1", "jaccard", "precision", "recall")
+_ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
+DOUBT_LIMIT = 600  # characters
+# Errors of a baseline that cannot be scored on rows, and is compared by its logged report then.
+NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
 
 class LoggedReport(NamedTuple):
@@ -124,9 +130,9 @@ def _file(client: MlflowClient, link: ReportLink, path: str, sha256: str, listed
     if path not in listed or listed[path].is_dir:
         raise GateError(f"Run {run_id} has no artifact {path!r}, a part of the report. Log the report again.")
     _check_size(listed[path].file_size or 0, path, run_id)
-    with scratch_folder() as directory:
-        file = Path(client.download_artifacts(run_id, path, str(directory))).resolve()
-        if not file.is_relative_to(directory.resolve()):
+    with TemporaryDirectory(prefix="ens_plugin-") as directory:
+        file = Path(client.download_artifacts(run_id, path, directory)).resolve()
+        if not file.is_relative_to(Path(directory).resolve()):
             raise GateError(f"{path!r} in run {run_id} leads out of its folder. Log the report again.")
         # The listed size can be wrong.
         _check_size(file.stat().st_size, path, run_id)
@@ -178,7 +184,7 @@ def _models_of_run(client: MlflowClient, run_id: str) -> set[str]:
     """Return the ids of all models that a run logged, those among them that are deleted too."""
     run = client.get_run(run_id)
     made = client.search_logged_models(
-        [run.info.experiment_id], filter_string=f"source_run_id = '{run_id}'", max_results=MANY
+        [run.info.experiment_id], filter_string=f"source_run_id = '{run_id}'", max_results=100
     )
     outputs = [] if run.outputs is None else run.outputs.model_outputs
     return {str(model.model_id) for model in made} | {str(output.model_id) for output in outputs}
@@ -193,22 +199,12 @@ def _value(client: MlflowClient, metric: Metric) -> float:
     return math.nan if any(map(math.isnan, logged)) else 0.0
 
 
-LEVEL = AnalysisOptions.interval_level
-OF_ONE_LABEL = ("average_precision", "f1", "jaccard", "precision", "recall")
-# What no_worse requires.
-NOT_SHOWN_WORSE = ("baseline", "error_increase_lower", 0.0)
-_ENDS = {"error_increase_lower": "lower", "error_increase_upper": "upper"}
-
-
 class Comparison(NamedTuple):
-    """The difference of a candidate's error and a baseline's, with its 95 % interval, and how it was estimated.
-
-    The reports are that of the candidate and that of the baseline.
-    """
+    """The difference of a candidate's error and a baseline's, with its 95 % interval, and how it was estimated."""
 
     increase: Difference
     method: str
-    reports: tuple[EnsembleReport, EnsembleReport]
+    reports: tuple[EnsembleReport, EnsembleReport]  # of the candidate, of the baseline
     is_paired: bool = True
 
 
@@ -230,7 +226,6 @@ def compare_pairs(candidate: Measurement, baseline: Measurement) -> Comparison:
 
 
 def _enough(n_rows: int) -> int:
-    """Return the number of rows; raise GateError where it is too small."""
     if n_rows < FEWEST_PAIRS:
         raise GateError(f"Only {counted(n_rows, 'row')} can be scored by both models. Pass more rows.")
     return n_rows
@@ -359,12 +354,6 @@ def of_label(report: EnsembleReport) -> str:
     return label_words(replace(basis, positive_label=OWN_LABEL)) if is_of_one else ""
 
 
-DOUBT_LIMIT = 600
-ALIASES_LIMIT = 200
-INTERVAL_ENDS = ("error_lower", "error_upper")
-NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
-
-
 @dataclass(frozen=True)
 class GateRequest:
     """The checked arguments of :func:`ens_plugin.gate`."""
@@ -410,7 +399,9 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
             logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}"
         )
     policy = request.policy
-    measured = measure(client, version, request.rows, policy.measured_metric, costs=policy.bounds_costs())
+    measured = measure(
+        client, version, request.rows, policy.measured_metric, costs=not {*COSTS}.isdisjoint(policy.bounded("report"))
+    )
     refuse_doubts(measured.report, version)
     words = f"{_rows_in_words(measured.report)}, measured by the gate (digest {measured.digest})"
     return GateEvidence(measured.report, None, measured, words)
@@ -431,7 +422,7 @@ def refuse_doubts(report: EnsembleReport, version: RegisteredVersion) -> None:
 def _check_level(report: EnsembleReport, version: RegisteredVersion, policy: Policy) -> None:
     """Raise GateError where a policy bounds ends of 95 % intervals and a report has intervals of another level."""
     level = report.error_curve.interval_level
-    bounded = [item.name for item in policy.requirements if item.table == "report" and item.name in INTERVAL_ENDS]
+    bounded = [name for name in policy.bounded("report") if name in ("error_lower", "error_upper")]
     if bounded and level != LEVEL:
         raise GateError(
             f"The policy bounds {bounded[0]!r}, an end of a {100 * LEVEL:g} % interval, and the report of version "
@@ -492,7 +483,7 @@ def compare_with_baseline(
     comparison = _compared(client, version, baseline, evidence, request)
     number, model = f"version {baseline.version}", f" of {printable(baseline.name, 80)}"
     name = number if baseline.name == version.name else number + model
-    if any((one.table, one.name, one.threshold) == NOT_SHOWN_WORSE for one in policy.requirements):
+    if Requirement("baseline", "error_increase_lower", "max", 0.0) in policy.requirements:  # as no_worse requires
         refuse_wide(comparison, name)
     return BaselineEvidence(comparison, baseline.version, f"{number}{model}, by {comparison.method}", name)
 
@@ -539,7 +530,7 @@ def _without_baseline(address: VersionAddress, version: RegisteredVersion, alias
         None,
         f"not compared, since no version has the alias {wanted!r} yet",
         warning=f"Version {version.version} was not compared with a baseline, because no version of {model} has the "
-        f"alias {wanted!r} yet. {printable(others, ALIASES_LIMIT)}",
+        f"alias {wanted!r} yet. {printable(others, 200)}",
     )
 
 
@@ -576,15 +567,11 @@ def scalar_tables(
     """Return the values of the scalars that a policy can bound, by table of the policy and by name."""
     tables: dict[str, Mapping[str, float]] = {}
     if evidence.report is not None:
-        tables["report"] = _report_scalars(evidence.report)
+        known = {name: value for name, value in evidence.report.scalars().items() if math.isfinite(value)}
+        # The ratio is an upper bound where the recommended size was capped, because that size is then a lower bound.
+        tables["report"] = {**known, "size_ratio": evidence.report.size_ratio}
     if baseline.comparison is not None:
         tables["baseline"] = dict(zip(BASELINE_SCALARS, baseline.comparison.increase, strict=True))
-    if bounded := {requirement.name for requirement in policy.requirements if requirement.table == "metrics"}:
+    if bounded := set(policy.bounded("metrics")):
         tables["metrics"] = logged_metrics(client, version, bounded)
     return tables
-
-
-def _report_scalars(report: EnsembleReport) -> dict[str, float]:
-    scalars = {name: value for name, value in report.scalars().items() if math.isfinite(value)}
-    # The ratio is an upper bound where the recommended size was capped, because that size is then a lower bound.
-    return {**scalars, "size_ratio": report.size_ratio}

@@ -53,7 +53,6 @@ from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import (
     check_server,
-    no_check_messages,
     no_progress_bars,
     require_mlflow,
     tracking_errors,
@@ -79,6 +78,11 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 Audit = Callable[[str], None]
+VERDICT_TAG = "ens.gate"
+MESSAGE_LIMIT = 1000
+# A server that fails a call mostly recovers within a second.
+READ_BACKS = 3
+READ_BACK_PAUSE_S = 0.5
 LOGGER = logging.getLogger("ens_plugin.gate")
 
 
@@ -137,12 +141,6 @@ def _user() -> str | None:
         return None
 
 
-VERDICT_TAG = "ens.gate"
-TAG_LIMIT = 4000  # databases of older servers take 5000
-READ_BACKS = 3
-READ_BACK_PAUSE_S = 0.5
-
-
 def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | None) -> None:
     """Write a decision as tags of its version, and whole as an artifact of the run that logged the model."""
     name, version = decision.name, decision.version
@@ -150,7 +148,8 @@ def write_verdict(client: MlflowClient, decision: GateDecision, run_id: str | No
     if before not in (None, decision.tag):
         client.delete_model_version_tag(name, version, VERDICT_TAG)
     details = {
-        f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), TAG_LIMIT),
+        # Databases of older servers take 5000.
+        f"{VERDICT_TAG}.reasons": printable("; ".join(decision.reasons), 4000),
         f"{VERDICT_TAG}.record": _logged_record(client, decision, run_id) or _record(decision),
     }
     for key, value in details.items():
@@ -180,14 +179,9 @@ def _file_name(name: str) -> str:
 
 
 def _record(decision: GateDecision) -> str:
-    """Return policy, time, report, evidence and baseline of a decision as JSON."""
-    parts = {
-        "policy_digest": decision.policy_digest,
-        "time": decision.time,
-        "report": decision.report,
-        "evidence": decision.evidence,
-        "baseline": decision.comparison,
-    }
+    """Return policy, time, report, evidence and baseline of a decision as JSON, which fits a tag."""
+    parts = {name: getattr(decision, name) for name in ("policy_digest", "time", "report", "evidence")}
+    parts["baseline"] = decision.comparison
     return json.dumps({name: None if part is None else printable(part, DOUBT_LIMIT) for name, part in parts.items()})
 
 
@@ -218,16 +212,10 @@ def check_version_stayed(client: MlflowClient, version: RegisteredVersion) -> No
 
 
 def move_alias(
-    client: MlflowClient,
-    decision: GateDecision,
-    alias: str,
-    expected: Mapping[str, str | None],
-    held: Lease,
-    announce: Callable[[str | None], None],
-    *,
-    allow_older: bool,
-) -> str | None:
-    """Point an alias at a version that has passed, and return the version it pointed at before."""
+    client: MlflowClient, decision: GateDecision, alias: str, expected: Mapping[str, str | None], held: Lease,
+    prepare: Callable[[str | None], None],
+) -> str | None:  # fmt: skip
+    """Point an alias at a version that has passed, after `prepare`, and return the version it pointed at before."""
     verdict = client.get_model_version(decision.name, decision.version).tags.get(VERDICT_TAG)
     model = client.get_registered_model(decision.name)
     check_lease(held, decision.name, model.tags)
@@ -235,10 +223,8 @@ def move_alias(
         check_alias_stayed(decision, name, before, _text(model.aliases.get(name)))
     _check_verdict_stayed(decision, verdict)
     before = _text(model.aliases.get(alias))
-    if not allow_older:
-        _refuse_older(decision, alias, before)
     if before != decision.version:
-        announce(before)
+        prepare(before)
         _set_alias(client, decision, alias, before)
     return before
 
@@ -275,65 +261,53 @@ def check_alias_stayed(decision: GateDecision, alias: str, before: str | None, n
 
 
 def _set_alias(client: MlflowClient, decision: GateDecision, alias: str, before: str | None) -> None:
+    """Move an alias and read it back, also where the call failed: the registry may have moved it all the same."""
     import mlflow
 
-    store = mlflow.get_registry_uri()
+    failure: TrackingError | None = None
     try:
-        with tracking_errors(store):
+        with tracking_errors(mlflow.get_registry_uri()):
             client.set_registered_model_alias(decision.name, alias, decision.version)
     except TrackingError as error:
-        _settle(client, decision, alias, before, error)
-        return
+        failure = error
     try:
         now = _read_back(client, decision, alias)
     except TrackingError as error:
-        LOGGER.warning(
-            "The registry accepted the move of the alias %r, but where it points now could not be read: %s",
-            alias,
-            error,
-        )
-        return
-    if now != decision.version:
-        raise GateError(
-            f"The alias {alias!r} was moved to version {decision.version}, but right after that it points at version "
-            f"{now or 'none'}. Somebody moved it without the lease that gates hold. Nothing was undone. "
-            "Decide which version should have the alias, and run the gate again."
-        )
-
-
-def _settle(client: MlflowClient, decision: GateDecision, alias: str, before: str | None, error: TrackingError) -> None:
-    """Read back an alias after the call to move it failed; return if it was moved, else raise TrackingError."""
-    try:
-        now = _read_back(client, decision, alias)
-    except TrackingError:
+        if failure is None:
+            moved = "The registry accepted the move of the alias %r, but where it points now could not be read: %s"
+            LOGGER.warning(moved, alias, error)
+            return
         raise TrackingError(
             f"Whether the alias {alias!r} points at version {decision.version} of {printable(decision.name, 80)} or "
             f"still at {before or 'none'} is not known, because the call that moves it failed and so did reading it "
-            f"back. Check where it points in the registry. {error}"
-        ) from error
+            f"back. Check where it points in the registry. {failure}"
+        ) from failure
     if now == decision.version:
         return
-    raise TrackingError(
-        f"The alias {alias!r} of {printable(decision.name, 80)} was not moved to version {decision.version}. It points "
-        f"at {now or 'no version'}. {error}"
-    ) from error
+    if failure is not None:
+        raise TrackingError(
+            f"The alias {alias!r} of {printable(decision.name, 80)} was not moved to version {decision.version}. It "
+            f"points at {now or 'no version'}. {failure}"
+        ) from failure
+    raise GateError(
+        f"The alias {alias!r} was moved to version {decision.version}, but right after that it points at version "
+        f"{now or 'none'}. Somebody moved it without the lease that gates hold. Nothing was undone. "
+        "Decide which version should have the alias, and run the gate again."
+    )
 
 
 def _read_back(client: MlflowClient, decision: GateDecision, alias: str) -> str | None:
     import mlflow
 
-    address = VersionAddress(decision.name, None, alias)
-    for _ in range(READ_BACKS - 1):
+    for attempt in range(1, READ_BACKS + 1):
         try:
             with tracking_errors(mlflow.get_registry_uri()):
-                return alias_holder(client, address)
+                return alias_holder(client, VersionAddress(decision.name, None, alias))
         except TrackingError:
+            if attempt == READ_BACKS:
+                raise
             time.sleep(READ_BACK_PAUSE_S)
-    with tracking_errors(mlflow.get_registry_uri()):
-        return alias_holder(client, address)
-
-
-MESSAGE_LIMIT = 1000
+    raise AssertionError
 
 
 @ends_at_caller
@@ -414,15 +388,13 @@ def gate(
         raise InputError("X and y belong together. Pass both to measure on them, or neither to read logged reports.")
     rows = None if y is None else Rows(lambda _: (X, y), data)
     audit = audit_to_log if audit_log is None else audit_to_file(audit_log)
-    request = gate_request(
-        model_uri, policy, baseline=baseline, rows=rows, promote=promote, allow_older=allow_older, prefix=prefix
-    )
-    return run_gate(request, audit)
+    request = gate_request(model_uri, policy, baseline=baseline, rows=rows, promote=promote, prefix=prefix)
+    return run_gate(replace(request, allow_older=allow_older), audit)
 
 
 def gate_request(
     model_uri: str, policy: str | Path | Mapping[str, Any], *, baseline: str | None, rows: Rows | None,
-    promote: str | None, prefix: str, allow_older: bool = False,
+    promote: str | None, prefix: str,
 ) -> GateRequest:  # fmt: skip
     """Return the arguments of :func:`gate`, checked before any request to a server."""
     check_prefix(prefix)
@@ -444,7 +416,6 @@ def gate_request(
         rows=rows,
         promote=promote,
         prefix=prefix,
-        allow_older=allow_older,
     )
 
 
@@ -466,6 +437,11 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             note_progress()
             decision, report = _decide(client, request, version)
             audit(_line("decision", request, decision.to_dict()))
+
+            def announce(intended: GateDecision) -> None:
+                check_version_stayed(client, version)
+                audit(_line("intent", request, intended.to_dict()))
+
             with uninterrupted(), lease(client, decision.name) as held:
                 check_version_stayed(client, version)
                 if report is not None and decision.report is not None:
@@ -473,7 +449,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
                 write_verdict(client, decision, version.run_id)
                 if request.promote is None or not decision.passed:
                     return decision
-                promoted = _promote(client, request, (version, decision), expected, held, audit)
+                promoted = _promote(client, request, decision, expected, held, announce)
     _audit_promotion(request, promoted, audit)
     return promoted
 
@@ -548,7 +524,7 @@ def _decide(
         if math.isnan(value):
             raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
         subject = _subject(requirement, evidence.report)
-        checks.append(Check(requirement, value, _holds(requirement, value), subject))
+        checks.append(Check(requirement, value, requirement.holds(value), subject))
     if baseline.comparison is not None:
         checks = with_compared_values(checks, baseline.comparison, baseline.name)
     decision = _decision(version, files, request.policy, tuple(checks), evidence, baseline)
@@ -610,21 +586,6 @@ def _decision(
     )
 
 
-def _holds(requirement: Requirement, value: float) -> bool:
-    from mlflow.models import EvaluationResult, MetricThreshold
-    from mlflow.models.evaluation.validation import ModelValidationFailedException, validate_evaluation_results
-
-    greater_is_better = requirement.bound == "min"
-    threshold = MetricThreshold(requirement.threshold, greater_is_better=greater_is_better)  # type: ignore[no-untyped-call]
-    found = EvaluationResult(metrics={requirement.name: value}, artifacts={})  # type: ignore[no-untyped-call]
-    try:
-        with no_check_messages():
-            validate_evaluation_results({requirement.name: threshold}, found)
-    except ModelValidationFailedException:
-        return False
-    return True
-
-
 def _missing(
     requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion, evidence: GateEvidence,
     policy: Policy,
@@ -681,25 +642,21 @@ def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, s
 
 
 def _promote(
-    client: MlflowClient,
-    request: GateRequest,
-    judged: tuple[RegisteredVersion, GateDecision],
-    expected: Mapping[str, str | None],
-    held: Lease,
-    audit: Audit,
-) -> GateDecision:
-    alias, (version, decision) = request.promote, judged
+    client: MlflowClient, request: GateRequest, decision: GateDecision, expected: Mapping[str, str | None],
+    held: Lease, announce: Callable[[GateDecision], None],
+) -> GateDecision:  # fmt: skip
+    """Move the alias, announced before, and return the decision with where the alias was."""
+    alias = request.promote
     assert alias is not None
 
-    def promoted(before: str | None) -> GateDecision:
-        return replace(decision, promoted=alias, promoted_from=before)
-
-    def announce(before: str | None) -> None:
-        check_version_stayed(client, version)
-        audit(_line("intent", request, promoted(before).to_dict()))
+    def prepare(before: str | None) -> None:
+        if not request.allow_older:
+            _refuse_older(decision, alias, before)
+        announce(replace(decision, promoted=alias, promoted_from=before))
 
     aliases = {**expected, **_baseline(client, request, decision)}
-    return promoted(move_alias(client, decision, alias, aliases, held, announce, allow_older=request.allow_older))
+    before = move_alias(client, decision, alias, aliases, held, prepare)
+    return replace(decision, promoted=alias, promoted_from=before)
 
 
 def _baseline(client: MlflowClient, request: GateRequest, decision: GateDecision) -> dict[str, str | None]:

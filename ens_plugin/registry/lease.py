@@ -67,29 +67,19 @@ def _taken(client: MlflowClient, name: str, key: str) -> Lease:
         if min(others) < key:
             client.delete_registered_model_tag(name, key)
             claimed = None
-            _wait_for_others(client, name, key, watched, deadline)
+            while others := _others(client, name, key, watched):
+                _wait(name, others, deadline)
         else:
             _wait(name, others, deadline)
 
 
 def _claim(client: MlflowClient, name: str, key: str) -> float:
     """Write this gate's lease tag, and return the time before the call, at which the lease begins."""
-    now = time.monotonic()
-    client.set_registered_model_tag(name, key, _owner())
-    return now
-
-
-def _owner() -> str:
-    until = datetime.now(timezone.utc) + timedelta(seconds=LEASE_S)
+    now, until = time.monotonic(), datetime.now(timezone.utc) + timedelta(seconds=LEASE_S)
     # No value is written twice, so that the gates that wait find each renewal.
-    return f"until {until.isoformat(timespec='microseconds')}, process {os.getpid()} on {platform.node()}"[:4000]
-
-
-def _wait_for_others(
-    client: MlflowClient, name: str, key: str, watched: dict[tuple[str, str], float], deadline: float
-) -> None:
-    while others := _others(client, name, key, watched):
-        _wait(name, others, deadline)
+    owner = f"until {until.isoformat(timespec='microseconds')}, process {os.getpid()} on {platform.node()}"
+    client.set_registered_model_tag(name, key, owner[:4000])
+    return now
 
 
 def _wait(name: str, others: Mapping[str, str], deadline: float) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -26,57 +26,50 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-
 Table = Literal["report", "baseline", "metrics"]
 Bound = Literal["max", "min"]
-
-ACCURACY_SCALARS = ("accuracy", "accuracy_lower", "accuracy_upper", "asymptotic_accuracy")
-ERROR_SCALARS = ("error", "error_lower", "error_upper", "asymptotic_error")
-RMSE_SCALARS = ("rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse")
-REPORT_SCALARS = (
-    *ACCURACY_SCALARS, *ERROR_SCALARS, "excess_error", "algorithmic_sd", "n_members",
-    "recommended_size", "size_capped", "agreement", "member_error", "member_variance", "bias", "size_ratio",
-    "megabytes", "latency_ms", *RMSE_SCALARS,
-)  # fmt: skip
+TABLES = ("report", "baseline", "metrics")
+BOUNDS: tuple[Bound, ...] = ("max", "min")
+# The scalars that a policy may bound, by what they are of.
+ACCURACIES = ("accuracy", "accuracy_lower", "accuracy_upper", "asymptotic_accuracy")
+ERRORS = ("error", "error_lower", "error_upper", "asymptotic_error")
+ROOTS = ("rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse")
+MEMBER_SCALARS = ("member_error", "member_variance", "bias")
 COSTS = ("megabytes", "latency_ms")
+REPORT_SCALARS = (
+    *ACCURACIES, *ERRORS, "excess_error", "algorithmic_sd", "n_members", "recommended_size", "size_capped",
+    "agreement", *MEMBER_SCALARS, "size_ratio", *COSTS, *ROOTS,
+)  # fmt: skip
 # Of the curve of a scorer of scikit-learn, which has its name in place of "error".
 SCORE_SCALARS = ("{}", "{}_lower", "{}_upper", "asymptotic_{}", "{}_shortfall")
 BASELINE_SCALARS = ("error_increase", "error_increase_lower", "error_increase_upper")
-NO_WORSE = "no_worse"
-REQUIRED = "required"
-METRIC, POSITIVE_LABEL = "metric", "positive_label"
-TABLES = ("report", "baseline", "metrics")
-BOUNDS: tuple[Bound, ...] = ("max", "min")
-Ranges = Mapping[tuple[str, str], tuple[float, float]]
+NO_WORSE, REQUIRED, METRIC, POSITIVE_LABEL = "no_worse", "required", "metric", "positive_label"
 SHARE = (0.0, 1.0)
-DIFFERENCE = (-1.0, 1.0)
-AMOUNT = (0.0, math.inf)
-COUNT = (1.0, math.inf)
-OF_THE_SIZE = {
-    **{("report", name): COUNT for name in ("n_members", "recommended_size")},
-    ("report", "size_capped"): SHARE,
-    **{("report", name): AMOUNT for name in ("size_ratio", *COSTS)},
-}
-OF_THE_ERROR = {
-    **{("report", name): SHARE for name in (*ACCURACY_SCALARS, *ERROR_SCALARS, "algorithmic_sd")},
-    ("report", "excess_error"): DIFFERENCE,
-    **{("baseline", name): DIFFERENCE for name in BASELINE_SCALARS},
-}
-OF_THE_LABELS = {("report", name): SHARE for name in ("agreement", "member_error", "member_variance", "bias")}
-OF_SQUARES = {
-    ("report", name): AMOUNT
-    for name in (*ERROR_SCALARS, "algorithmic_sd", "member_error", "member_variance", "bias", *RMSE_SCALARS)
-}
-# Of the scorers of scikit-learn, all others but negated errors are from 0 to 1.
-SCORES_TO_1 = ("r2", "explained_variance", "d2_absolute_error_score", "d2_brier_score", "d2_log_loss_score")
-SCORES_FROM_MINUS_1 = ("matthews_corrcoef", "adjusted_rand_score", "adjusted_mutual_info_score")
-SCORES_WITHOUT_END = ("mutual_info_score", "positive_likelihood_ratio")
-FILE_LIMIT = 1_000_000
-_EXAMPLE = (
+FILE_LIMIT = 1_000_000  # bytes
+NAME_WIDTH, WORDS_WIDTH = 80, 400
+EXAMPLE = (
     f"A policy is two lines at least, [report] and accuracy_lower.min = 0.92 for example. Under [report] are bounds on "
     f"{', '.join(REPORT_SCALARS)}; under [baseline] {', '.join((NO_WORSE, *BASELINE_SCALARS))}."
 )
-DOTTED = " Names of metrics with dots go into quotes."
+AS_DATA = "{'report': {'agreement': {'min': 0.99}}} for example."
+NEW_VERSION = "Log the report of the new model, register it and gate that version."
+MORE = "Train more members, with ens_plugin.grow for example."
+FEWER = "Cut the model to fewer members, with ens_plugin.rightsize for example."
+NEITHER = (
+    "Some of these bounds need more members, others fewer, so that no size of this model meets all of them. Train a "
+    "better model, or change one of the bounds."
+)
+MORE_ROWS = (
+    "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
+)
+BETTER = "Train a better model"
+REMEDIES: dict[tuple[str, Bound], str] = {
+    **dict.fromkeys([("agreement", "min"), ("excess_error", "max"), ("algorithmic_sd", "max")], MORE),
+    ("n_members", "min"): MORE,
+    **dict.fromkeys([("size_ratio", "max"), ("n_members", "max"), *((name, "max") for name in COSTS)], FEWER),
+}
+# A bound on these that fails, or one on the other side of those above, has no single remedy.
+WITHOUT_REMEDY = {*MEMBER_SCALARS, "recommended_size", "size_capped", *(name for name, _ in REMEDIES)}
 
 
 @dataclass(frozen=True)
@@ -88,6 +81,10 @@ class Requirement:
     bound: Bound
     threshold: float
     key: str = field(default="", repr=False, compare=False)
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value is within the bound."""
+        return value <= self.threshold if self.bound == "max" else value >= self.threshold
 
 
 @dataclass(frozen=True)
@@ -107,29 +104,28 @@ class Policy:
             return self.metric
         return ScorerOfLabel(self.metric, self.positive_label)
 
+    def bounded(self, *tables: Table) -> list[str]:
+        """Return the names of the scalars of some tables that the policy bounds."""
+        return [requirement.name for requirement in self.requirements if requirement.table in tables]
+
     def compares(self) -> bool:
         """Return whether the policy has requirements on the difference to a baseline."""
-        return any(requirement.table == "baseline" for requirement in self.requirements)
-
-    def bounds_costs(self) -> bool:
-        """Return whether the policy has requirements on the bytes or the latency of the model."""
-        return any(requirement.table == "report" and requirement.name in COSTS for requirement in self.requirements)
+        return bool(self.bounded("baseline"))
 
     def needs_report(self) -> bool:
         """Return whether the policy has requirements that need an ensemble report."""
-        return any(requirement.table != "metrics" for requirement in self.requirements)
+        return bool(self.bounded("report", "baseline"))
 
 
 def read_policy(source: str | Path | Mapping[str, Any]) -> Policy:
     """Read a policy from a file or a mapping, check it, and return it."""
     if not isinstance(source, str | Path | Mapping):
         raise InputError(
-            f"{_quoted(source)} is not a policy. Pass the path of a TOML file, or its content as dictionaries: "
-            "{'report': {'agreement': {'min': 0.99}}} for example."
+            f"{shown(source)} is not a policy. Pass the path of a TOML file, or its content as dictionaries: {AS_DATA}"
         )
+    content: Mapping[str, Any]
     if isinstance(source, Mapping):
-        content: Mapping[str, Any] = source
-        encoded = _canonical(source)
+        content, encoded = source, _canonical(source)
     else:
         encoded = _bytes(Path(source))
         content = _parsed(encoded, Path(source))
@@ -140,70 +136,46 @@ def check_share_bounds(policy: Policy, report: EnsembleReport | None) -> None:
     """Raise InputError for bounds that every model meets, or that none can meet."""
     ranges = {} if report is None else _ranges(report)
     for requirement in policy.requirements:
-        limits = ranges.get((requirement.table, requirement.name))
-        if limits is not None and not _excludes_some(requirement, *limits):
-            raise InputError(_without_effect(requirement, *limits))
+        low, high = ranges.get((requirement.table, requirement.name), (-math.inf, math.inf))
+        worst, best = (high, low) if requirement.bound == "max" else (low, high)
+        if requirement.holds(worst) or not requirement.holds(best):
+            raise InputError(_without_effect(requirement, low, high, is_met=requirement.holds(worst)))
 
 
-def _ranges(report: EnsembleReport) -> Ranges:
-    curve = report.error_curve
-    of_the_error = OF_THE_ERROR if curve.metric == ZERO_ONE else {}
-    return {
-        **OF_THE_SIZE,
-        **(_of_score(curve.metric) if curve.key in _score_scalars() else of_the_error),
-        **(OF_SQUARES if report.is_squared else {}),
-        **(OF_THE_LABELS if report.task == "classification" else {}),
-    }
+def _ranges(report: EnsembleReport) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return the smallest and the largest value that the scalars of a report can have."""
+    curve, basis = report.error_curve, report.error_curve.metric_basis
+    found = {"n_members": (1.0, math.inf), "recommended_size": (1.0, math.inf), "size_capped": SHARE}
+    found |= dict.fromkeys(("size_ratio", *COSTS), (0.0, math.inf))
+    difference = None
+    if basis is not None and curve.key in _score_scalars():
+        *names, shortfall = (form.format(curve.key) for form in SCORE_SCALARS)
+        difference = basis.lowest - basis.highest, basis.highest - basis.lowest
+        found |= {**dict.fromkeys(names, (basis.lowest, basis.highest)), shortfall: difference}
+    elif curve.metric == ZERO_ONE:
+        difference = (-1.0, 1.0)
+        found |= {**dict.fromkeys((*ACCURACIES, *ERRORS, "algorithmic_sd"), SHARE), "excess_error": difference}
+    if report.is_squared:
+        found |= dict.fromkeys((*ERRORS, "algorithmic_sd", *MEMBER_SCALARS, *ROOTS), (0.0, math.inf))
+    if report.task == "classification":
+        found |= dict.fromkeys(("agreement", *MEMBER_SCALARS), SHARE)
+    changes = {} if difference is None else dict.fromkeys(BASELINE_SCALARS, difference)
+    tables = {"report": found, "baseline": changes}
+    return {(table, name): ends for table, ranges in tables.items() for name, ends in ranges.items()}
 
 
-def _of_score(name: str) -> Ranges:
-    """Return the ranges of the scalars of a report on a scorer of scikit-learn."""
-    low, high = _score_range(name)
-    difference = (low - high, high - low)
-    return {
-        **{("report", form.format(name)): (low, high) for form in SCORE_SCALARS[:-1]},
-        ("report", SCORE_SCALARS[-1].format(name)): difference,
-        **{("baseline", scalar): difference for scalar in BASELINE_SCALARS},
-    }
-
-
-def _score_range(name: str) -> tuple[float, float]:
-    if name.startswith("neg_"):
-        return -math.inf, 0.0
-    if name in SCORES_TO_1:
-        return -math.inf, 1.0
-    if name in SCORES_FROM_MINUS_1:
-        return -1.0, 1.0
-    return AMOUNT if name in SCORES_WITHOUT_END else SHARE
-
-
-def _excludes_some(requirement: Requirement, low: float, high: float) -> bool:
-    """Return whether a bound on a scalar from `low` to `high` is met by some models and not by others."""
-    threshold = requirement.threshold
-    return low <= threshold < high if requirement.bound == "max" else low < threshold <= high
-
-
-def _without_effect(requirement: Requirement, low: float, high: float) -> str:
+def _without_effect(requirement: Requirement, low: float, high: float, *, is_met: bool) -> str:
     number = requirement.threshold
-    meets = number >= high if requirement.bound == "max" else number <= low
     is_share = (low, high) == SHARE and requirement.name != "size_capped"
-    hint = f" Write {_percent(number) / 100:g} for {_percent(number):g} %." if is_share and number >= high else ""
+    # The percentage that can have been meant, or one as an example.
+    percent = number if number <= 100 else 6.0
+    hint = f" Write {percent / 100:g} for {percent:g} %." if is_share and number >= high else ""
+    span = f"at most {high:g}" if math.isinf(low) else f"from {low:g} to {high:g}"
     return (
         f"The policy has '{requirement.table}.{requirement.name}.{requirement.bound} = {number:g}', but for this model "
-        f"that is {'a share, ' if is_share else ''}{_span(low, high)}.{hint} "
-        f"{'Every model meets this bound' if meets else 'No model can meet this bound'}: correct or remove it."
+        f"that is {'a share, ' if is_share else ''}{f'at least {low:g}' if math.isinf(high) else span}.{hint} "
+        f"{'Every model meets this bound' if is_met else 'No model can meet this bound'}: correct or remove it."
     )
-
-
-def _percent(number: float) -> float:
-    """Return a bound as the percentage that can have been meant, or one as an example."""
-    return number if number <= 100 else 6.0
-
-
-def _span(low: float, high: float) -> str:
-    if math.isinf(high):
-        return f"at least {low:g}"
-    return f"at most {high:g}" if math.isinf(low) else f"from {low:g} to {high:g}"
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
@@ -212,7 +184,7 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"The policy has content that is neither a table, a number, true nor false ({error}). "
-            "A policy is data: {'report': {'agreement': {'min': 0.99}}} for example."
+            f"A policy is data: {AS_DATA}"
         ) from error
 
 
@@ -226,7 +198,7 @@ def _of_python(value: object) -> object:
 def _bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise InputError(f"There is no policy file {shown(str(path))}. {_EXAMPLE}")
+            raise InputError(f"There is no policy file {shown(str(path))}. {EXAMPLE}")
         with path.open("rb") as file:
             content = file.read(FILE_LIMIT + 1)
     except OSError as error:
@@ -244,20 +216,19 @@ def _parsed(encoded: bytes, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(encoded.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"The policy file {str(path)!r} is not TOML: {error}. {_EXAMPLE}") from error
+        raise InputError(f"The policy file {str(path)!r} is not TOML: {error}. {EXAMPLE}") from error
 
 
 def _policy(content: Mapping[str, Any], digest: str) -> Policy:
     _check_keys(content, TABLES, "")
-    tables = {name: _table(content.get(name, {}), name) for name in TABLES}
-    baseline = tables["baseline"]
+    report, baseline, metrics = (_table(content.get(name, {}), name) for name in TABLES)
     required = _switch(baseline.pop(REQUIRED, True), f"baseline.{REQUIRED}")
-    metric = _metric(tables["report"].pop(METRIC, None))
-    positive_label = _positive_label(tables["report"].pop(POSITIVE_LABEL, None), metric)
+    metric = _metric(report.pop(METRIC, None))
+    positive_label = _positive_label(report.pop(POSITIVE_LABEL, None), metric)
     requirements = (
-        *_requirements("report", tables["report"], (*REPORT_SCALARS, METRIC, POSITIVE_LABEL)),
+        *_requirements("report", report, (*REPORT_SCALARS, METRIC, POSITIVE_LABEL)),
         *_baseline_requirements(baseline),
-        *_requirements("metrics", tables["metrics"], None),
+        *_requirements("metrics", metrics, None),
     )
     if not requirements:
         raise InputError(
@@ -307,10 +278,10 @@ def _bounds(value: Any, place: str) -> dict[str, float]:
     content = _table(value, place)
     _check_keys(content, BOUNDS, f"{place}.")
     if not content:
-        raise InputError(f"The policy has {_quoted(place)} without a bound. Add 'max' or 'min'.")
+        raise InputError(f"The policy has {shown(place)} without a bound. Add 'max' or 'min'.")
     bounds = {bound: _number(number, f"{place}.{bound}") for bound, number in content.items()}
     if bounds.get("min", -math.inf) > bounds.get("max", math.inf):
-        raise InputError(f"The policy has {_quoted(place)} with min above max, which no value can meet. Swap them.")
+        raise InputError(f"The policy has {shown(place)} with min above max, which no value can meet. Swap them.")
     return bounds
 
 
@@ -318,18 +289,16 @@ def _check_keys(content: Mapping[str, Any], known: tuple[str, ...], place: str) 
     for key in content:
         if key not in known:
             close = get_close_matches(str(key)[:80], known, n=1, cutoff=0.0)[0]
+            dotted = " Names of metrics with dots go into quotes." if place.startswith("metrics.") else ""
             raise InputError(
-                f"The policy has {_quoted(f'{place}{key}')}, which is no known key; did you mean {close!r}? "
-                f"The keys known here are {', '.join(known)}.{DOTTED if place.startswith('metrics.') else ''}"
+                f"The policy has {shown(f'{place}{key}')}, which is no known key; did you mean {close!r}? "
+                f"The keys known here are {', '.join(known)}.{dotted}"
             )
 
 
 def _table(value: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InputError(
-            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a table. "
-            "Write 'agreement.min = 0.99' under '[report]', for example."
-        )
+        _refuse(place, value, "which is not a table. Write 'agreement.min = 0.99' under '[report]', for example.")
     return dict(value)
 
 
@@ -337,56 +306,41 @@ def _number(value: Any, place: str) -> float:
     value = as_python(value)
     # No int is converted here: one beyond the floats would raise.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise InputError(
-            f"The policy has {_quoted(place)} = {_quoted(value)}, which is not a finite number. Write 0.05 for 5 %."
-        )
+        _refuse(place, value, "which is not a finite number. Write 0.05 for 5 %.")
     return float(value)
 
 
 def _switch(value: Any, place: str) -> bool:
     value = as_python(value)
     if not isinstance(value, bool):
-        raise InputError(f"The policy has {_quoted(place)} = {_quoted(value)}. Write true or false.")
+        _refuse(place, value, "which is neither true nor false. Write true or false.")
     return value
 
 
 def _metric(value: Any) -> str | None:
     from sklearn.metrics import get_scorer_names
 
-    if value is None:
-        return None
-    if not isinstance(value, str) or value not in get_scorer_names():
-        near = get_close_matches(str(value)[:80], get_scorer_names(), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise InputError(
-            f"The policy has 'report.metric' = {_quoted(value)}, which is no scorer of scikit-learn{hint} Write "
-            'metric = "roc_auc" for example.'
-        )
-    return value
+    if value is None or (isinstance(value, str) and value in get_scorer_names()):
+        return value
+    near = get_close_matches(str(value)[:80], get_scorer_names(), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    _refuse("report.metric", value, f'which is no scorer of scikit-learn{hint} Write metric = "roc_auc" for example.')
 
 
 def _positive_label(value: Any, metric: str | None) -> str | None:
+    place = f"report.{POSITIVE_LABEL}"
     if value is None:
         return None
     if not isinstance(value, str | int | float):
-        raise InputError(
-            f"The policy has 'report.{POSITIVE_LABEL}' = {_quoted(value)}, which is no label. Write "
-            f'{POSITIVE_LABEL} = "yes" for example.'
-        )
+        _refuse(place, value, f'which is no label. Write {POSITIVE_LABEL} = "yes" for example.')
     if metric is None:
-        raise InputError(
-            f"The policy has 'report.{POSITIVE_LABEL}' = {_quoted(value)} without a metric that it is the label of. "
-            f'Write {METRIC} = "average_precision" for example, or remove the line.'
-        )
+        example = f'Write {METRIC} = "average_precision" for example, or remove the line.'
+        _refuse(place, value, f"without a metric that it is the label of. {example}", comma="")
     return str(value)
 
 
-def _quoted(value: object) -> str:
-    return shown(value)
-
-
-NAME_WIDTH = 80
-WORDS_WIDTH = 400
+def _refuse(place: str, value: object, problem: str, comma: str = ",") -> NoReturn:
+    raise InputError(f"The policy has {shown(place)} = {shown(value)}{comma} {problem}")
 
 
 @dataclass(frozen=True)
@@ -398,12 +352,18 @@ class Check:
     passed: bool
     subject: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as plain Python objects."""
+        wanted = {name: part for name, part in asdict(self.requirement).items() if name != "key"}
+        return {**wanted, "value": self.value, "passed": self.passed}
+
     @property
     def text(self) -> str:
         """The requirement and the value found, in one line: ``report.error_upper is 0.0604, at most 0.08 allowed``."""
         wanted = self.requirement
         subject = self.subject or f"{printable(f'{wanted.table}.{wanted.name}', NAME_WIDTH)} is"
-        threshold = _as_written(wanted.threshold)
+        plain = f"{wanted.threshold:.15g}"
+        threshold = plain if float(plain) == wanted.threshold else repr(wanted.threshold)
         value = threshold if self.value == wanted.threshold else apart(self.value, wanted.threshold)[0]
         bound = f"at most {threshold} allowed" if wanted.bound == "max" else f"at least {threshold} required"
         return f"{subject} {value}, {bound}"
@@ -417,11 +377,6 @@ def apart(value: float, threshold: float) -> tuple[str, str]:
         if is_plain and (short[0] != short[1] or value == threshold):
             return short
     return repr(value), repr(threshold)
-
-
-def _as_written(threshold: float) -> str:
-    plain = f"{threshold:.15g}"
-    return plain if float(plain) == threshold else repr(threshold)
 
 
 @dataclass(frozen=True)
@@ -519,9 +474,8 @@ class GateDecision:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain Python objects."""
-        content = {**asdict(self), "checks": [_check_content(check) for check in self.checks]}
-        del content["notes"], content["warnings"]
-        return content
+        content = {**asdict(self), "checks": [check.to_dict() for check in self.checks]}
+        return {name: value for name, value in content.items() if name not in ("notes", "warnings")}
 
     def to_json(self) -> str:
         """Return the decision as JSON text."""
@@ -568,70 +522,35 @@ class GateDecision:
         return [*lines, *(printable(note, WORDS_WIDTH) for note in self.notes)]
 
 
-def _check_content(check: Check) -> dict[str, Any]:
-    content = asdict(check.requirement)
-    del content["key"]
-    return {**content, "value": check.value, "passed": check.passed}
-
-
-NEW_VERSION = "Log the report of the new model, register it and gate that version."
-_MORE = "Train more members, with ens_plugin.grow for example."
-_FEWER = "Cut the model to fewer members, with ens_plugin.rightsize for example."
-_NEITHER = (
-    "Some of these bounds need more members, others fewer, so that no size of this model meets all of them. Train a "
-    "better model, or change one of the bounds."
-)
-_BETTER = "Train a better model"
-_BETTER_SCORE = "Train a better model: with infinitely many members, this one only reaches asymptotic_{}."
-_ROWS = "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
-_BY_SIZE = {
-    ("agreement", "min"): _MORE,
-    ("excess_error", "max"): _MORE,
-    ("algorithmic_sd", "max"): _MORE,
-    ("n_members", "min"): _MORE,
-    ("size_ratio", "max"): _FEWER,
-    ("n_members", "max"): _FEWER,
-    **{(name, "max"): _FEWER for name in COSTS},
-}
-_FALL_WITH_SIZE = ("error", "error_upper", "error_lower")
-_RISE_WITH_SIZE = ("accuracy", "accuracy_lower", "accuracy_upper")
-_OTHER = {"max": "min", "min": "max"}
-_ENDS, _SHORTFALL, _LIMIT = ("_lower", "_upper"), "_shortfall", "asymptotic_"
-_OF_THE_MEMBERS = ("member_error", "member_variance", "bias", "recommended_size", "size_capped", "agreement")
-
-
 def report_remedies(failed: Sequence[Requirement], scalars: Mapping[str, float]) -> list[str]:
     """Return what to do where scalars of the report fail their bounds: each remedy once, and none against another."""
     remedies = [report_remedy(requirement, scalars) for requirement in failed]
     found = list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
-    if _MORE in found and _FEWER in found:
-        return [*(remedy for remedy in found if remedy not in (_MORE, _FEWER)), _NEITHER]
+    if MORE in found and FEWER in found:
+        return [*(remedy for remedy in found if remedy not in (MORE, FEWER)), NEITHER]
     return found
 
 
 def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str | None:
     """Return what to do where a scalar of the report fails its bound; None where no single answer is right."""
     name, bound = requirement.name, requirement.bound
-    if (name, bound) in _BY_SIZE:
-        return _BY_SIZE[name, bound]
-    if name.endswith(_SHORTFALL):
-        return _MORE if bound == "max" else None
-    if name in _OF_THE_MEMBERS or (name, _OTHER[bound]) in _BY_SIZE:
-        return None
-    score = name.removeprefix(_LIMIT).removesuffix("_upper").removesuffix("_lower")
-    value = scalars.get(score)
-    if value is not None and name.endswith(_ENDS) and _holds(value, requirement):
-        return _ROWS
+    if (name, bound) in REMEDIES or name in WITHOUT_REMEDY:
+        return REMEDIES.get((name, bound))
+    if name.endswith("_shortfall"):
+        return MORE if bound == "max" else None
+    score = name.removeprefix("asymptotic_").removesuffix("_upper").removesuffix("_lower")
+    if name.endswith(("_lower", "_upper")) and score in scalars and requirement.holds(scalars[score]):
+        return MORE_ROWS
     excess = scalars.get("excess_error")
     if excess is None:
-        return _BETTER_SCORE.format(score) if f"{_LIMIT}{score}" in scalars else f"{_BETTER}."
-    value = scalars.get(name, math.nan)
-    if bound == "max" and name in _FALL_WITH_SIZE and value - excess <= requirement.threshold:
-        return _MORE
-    if bound == "min" and name in _RISE_WITH_SIZE and value + excess >= requirement.threshold:
-        return _MORE
-    return f"{_BETTER}: infinitely many members would lower the error by no more than {max(excess, 0.0):.2g}."
-
-
-def _holds(value: float, requirement: Requirement) -> bool:
-    return value <= requirement.threshold if requirement.bound == "max" else value >= requirement.threshold
+        limit = f": with infinitely many members, this one only reaches asymptotic_{score}."
+        return BETTER + (limit if f"asymptotic_{score}" in scalars else ".")
+    # An error falls with the size by no more than its excess, and an accuracy rises by as much.
+    gain = {("error", "max"): -excess, ("accuracy", "min"): excess}.get((score, bound))
+    if (
+        gain is not None
+        and not name.startswith("asymptotic_")
+        and requirement.holds(scalars.get(name, math.nan) + gain)
+    ):
+        return MORE
+    return f"{BETTER}: infinitely many members would lower the error by no more than {max(excess, 0.0):.2g}."

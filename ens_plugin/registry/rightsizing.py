@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from ens_plugin.analysis.evidence import Progress
 
+Outcome = Literal["logged", "not_needed", "no_size", "refused"]
+LOGGER = logging.getLogger("ens_plugin.rightsize")
 WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
 
 
@@ -98,10 +100,15 @@ def _address(uri: str) -> VersionAddress:
 
 def _described(client: MlflowClient, uri: str, name: str | None, version: str | None) -> ModelSource:
     document = _document(uri)
-    model_id = document.model_id
+    model_id, run_id = document.model_id, document.run_id
+    if model_id is None and run_id is None:
+        raise InputError(
+            f"{printable(uri, 120)} was registered without a run, so there is no experiment to log the smaller model "
+            "to. Log the model to a run first, with mlflow.sklearn.log_model for example."
+        )
     if model_id is None:
-        model_name, experiment_id = "model", _experiment_of_run(client, document.run_id, uri)
-        digest = recorded_digest(client, None, document.run_id)
+        model_name, experiment_id = "model", str(client.get_run(run_id).info.experiment_id)
+        digest = recorded_digest(client, None, run_id)
     else:
         logged = client.get_logged_model(model_id)
         model_name, experiment_id = str(logged.name), str(logged.experiment_id)
@@ -123,15 +130,6 @@ def _document(uri: str) -> Model:
         ) from error
 
 
-def _experiment_of_run(client: MlflowClient, run_id: str | None, uri: str) -> str:
-    if run_id is None:
-        raise InputError(
-            f"{printable(uri, 120)} was registered without a run, so there is no experiment to log the smaller model "
-            "to. Log the model to a run first, with mlflow.sklearn.log_model for example."
-        )
-    return str(client.get_run(run_id).info.experiment_id)
-
-
 def _flavor(document: Model, uri: str) -> Flavor:
     # Of two flavours with one name, the built-in one is used, which is the last.
     known = {library.flavor.name: library.flavor for library in libraries() if library.flavor is not None}
@@ -143,10 +141,6 @@ def _flavor(document: Model, uri: str) -> Flavor:
         f"{printable(uri, 120)} was logged as {printable(', '.join(document.flavors), 120)}, but a smaller model "
         f"can be logged only as {', '.join(names)} or {last}. Cut it with ens_plugin.truncate."
     )
-
-
-LOGGER = logging.getLogger("ens_plugin.rightsize")
-NAME_LIMIT = 300
 
 
 class LoggedCut(NamedTuple):
@@ -167,7 +161,7 @@ class LoggedCut(NamedTuple):
         logged = f"Logged as {self.uri}, by run {self.run_id}."
         if self.version is None:
             return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]
-        name = printable(str(self.name), NAME_LIMIT)
+        name = printable(str(self.name), 300)
         return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
 
 
@@ -180,6 +174,7 @@ def log_cut_model(
 ) -> LoggedCut:
     """Log a model cut from `source` to a new run in the same experiment, with its report, and load it back."""
     import mlflow
+    from mlflow.entities import Metric
 
     store = mlflow.get_tracking_uri()
     check_server(store)
@@ -188,7 +183,8 @@ def log_cut_model(
         options = _options_of_source(source, directory)
         with _new_run(client, source, tags) as run_id:
             model_id = _log(client, source, cut, run_id, tags, options)
-            client.log_batch(run_id, metrics=_linked(metrics, model_id))
+            now = time.time_ns() // 1_000_000
+            client.log_batch(run_id, [Metric(key, value, now, 0, model_id=model_id) for key, value in metrics.items()])
             try:
                 # It is loaded back, and has to predict what the smaller model predicts here.
                 log_report(report, run_id=run_id, model_id=model_id)
@@ -208,25 +204,18 @@ def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], de
 
     try:
         with tracking_errors(mlflow.get_registry_uri()):
-            version = mlflow.register_model(logged.uri, name, tags=dict(tags)).version
+            version = str(mlflow.register_model(logged.uri, name, tags=dict(tags)).version)
     except TrackingError as error:
         raise TrackingError(
             f"{error} The smaller model itself is logged and checked, as {logged.uri}. Register it with "
             "mlflow.register_model."
         ) from error
-    _describe(name, str(version), description)
-    return logged._replace(name=name, version=str(version))
-
-
-def _describe(name: str, version: str, description: str) -> None:
-    """Write the description of a version; the version is registered and stays so where that fails."""
-    import mlflow
-
     try:
         with tracking_errors(mlflow.get_registry_uri()):
             mlflow.MlflowClient().update_model_version(name, version, description)
     except TrackingError as error:
         LOGGER.warning("Version %s of %s is registered, without a description: %s", version, printable(name, 80), error)
+    return logged._replace(name=name, version=version)
 
 
 def _options_of_source(source: ModelSource, directory: str) -> dict[str, Any]:
@@ -292,16 +281,6 @@ def _log(
         **options,
     )
     return str(created.model_id)
-
-
-def _linked(metrics: Mapping[str, float], model_id: str) -> list[Any]:
-    from mlflow.entities import Metric
-
-    now = time.time_ns() // 1_000_000
-    return [Metric(key, value, now, 0, model_id=model_id) for key, value in metrics.items()]
-
-
-Outcome = Literal["logged", "not_needed", "no_size", "refused"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,6 +492,8 @@ def rightsize_analysed(
     limits: CostLimits = NO_LIMITS,
 ) -> Rightsizing:
     """Return what :func:`rightsize` returns, for a model that is loaded and analysed already."""
+    from mlflow.utils.autologging_utils import disable_autologging
+
     report = whole.report
     size = _size_to_cut_to(report)
     allowed = None if limits == NO_LIMITS else allowed_size(whole.model, whole.X, *limits)
@@ -526,7 +507,9 @@ def rightsize_analysed(
         return Rightsizing(source.uri, "refused", report, cut_report, checks, allowed=allowed)
     if cut_report.n_members == report.n_members:
         return Rightsizing(source.uri, "not_needed", report, allowed=allowed)
-    savings = _measured(whole, cut_report.n_members)
+    # A few members are trained to time them, and MLflow's autologging would make a run for each training.
+    with disable_autologging():
+        savings = measure_savings(whole.model, whole.X, whole.y, cut_report.n_members)
     tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
     logged = log_cut_model(source, cut, cut_report, _metrics(savings, checks), tags)
     name = register or source.name
@@ -537,7 +520,6 @@ def rightsize_analysed(
 
 
 def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleReport) -> str:
-    """Return one sentence on a version: what it was cut from, and its error before and after."""
     metric = cut.error_curve.metric
     error = f"{printable(metric, 40)} {error_text(cut.error, metric)} instead of {error_text(report.error, metric)}"
     return (
@@ -548,36 +530,23 @@ def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleRepor
 def _size_to_cut_to(report: EnsembleReport) -> int | None:
     """Return the recommended size; None if that is no cut."""
     found = report.recommendation
-    if report.undecided:
-        raise InputError(
-            f"No size was cut to: {report.undecided} Pass other rows, or choose a size yourself and cut with "
-            "ens_plugin.truncate."
-        )
-    if math.isnan(found.loss):
-        raise InputError(
-            f"The recommended size is not available: {found.reason} Nothing was cut. Pass other rows, "
-            "or choose a size yourself and cut with ens_plugin.truncate."
-        )
+    problem = f"No size was cut to: {report.undecided}" if report.undecided else ""
+    if not problem and math.isnan(found.loss):
+        problem = f"The recommended size is not available: {found.reason} Nothing was cut."
+    if problem:
+        raise InputError(f"{problem} Pass other rows, or choose a size yourself and cut with ens_plugin.truncate.")
     return None if found.size is None or found.size >= report.n_members else found.size
 
 
-def _measured(whole: AnalysedModel, size: int) -> Savings:
-    from mlflow.utils.autologging_utils import disable_autologging
-
-    # A few members are trained to time them, and MLflow's autologging would make a run for each training.
-    with disable_autologging():
-        return measure_savings(whole.model, whole.X, whole.y, size)
-
-
 def _metrics(savings: Savings, checks: tuple[Check, ...]) -> dict[str, float]:
-    agreement = {f"ens.rightsize.{check.name}": check.value for check in checks if check.name == "agreement"}
-    return {
-        "ens.rightsize.n_members_before": float(savings.n_members),
-        "ens.rightsize.n_members_after": float(savings.size),
-        "ens.rightsize.bytes_before": float(savings.bytes_now),
-        "ens.rightsize.bytes_after": float(savings.bytes_cut),
-        "ens.rightsize.predicted_rows": float(savings.n_rows),
-        "ens.rightsize.predict_seconds_before": savings.predict_seconds_now,
-        "ens.rightsize.predict_seconds_after": savings.predict_seconds_cut,
-        **{name: value for name, value in agreement.items() if value is not None},
+    values = {
+        "n_members_before": savings.n_members,
+        "n_members_after": savings.size,
+        "bytes_before": savings.bytes_now,
+        "bytes_after": savings.bytes_cut,
+        "predicted_rows": savings.n_rows,
+        "predict_seconds_before": savings.predict_seconds_now,
+        "predict_seconds_after": savings.predict_seconds_cut,
+        **{check.name: check.value for check in checks if check.name == "agreement"},
     }
+    return {f"ens.rightsize.{name}": float(value) for name, value in values.items() if value is not None}

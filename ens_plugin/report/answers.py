@@ -15,36 +15,25 @@ from ens_plugin.report.result import ReportContent
 from ens_plugin.report.text import (
     MOST_LABELS,
     SHARES,
-    criteria_markdown,
-    error_lines,
+    criteria_table,
     escaped_markdown,
     gain_texts,
-    label_markdown,
-    level_text,
-    markdown_table,
+    label_table,
     measure_interval_text,
     measure_name,
     measure_text,
     member_noun,
     number_text,
     origin_sentences,
-    output_lines,
-    output_markdown,
     output_sentence,
+    output_table,
     reason_sentence,
-    table_row,
+    size_table,
     with_code,
     wrapped,
 )
 
 DOUBTED = "Do not use these figures."
-# Times the current size, beyond which a recommended one is shown with a size between, which can be afforded.
-FAR_ABOVE = 5.0
-# A change of fewer labels than this share is shown as none.
-LEAST_CHANGE = 0.0005
-OUTPUTS_ON_SCREEN = 4
-QUESTION_WIDTH = 12
-LONGEST_DOUBT = 400
 
 
 class Answer(NamedTuple):
@@ -66,7 +55,7 @@ def three_answers(report: ReportContent) -> list[Answer]:
 def _doubt_text(found: Finding) -> str:
     """Return what a doubt is about and what to do, shortly; its whole sentence is in the details."""
     if found.code == "of-adapter":
-        return with_code(found, LONGEST_DOUBT)
+        return with_code(found, 400)
     check = CHECKS[found.code]
     return f"{check.finds} {check.remedy} [{found.code}]"
 
@@ -100,7 +89,8 @@ def _change(report: ReportContent) -> str:
         verb = "it would be off by" if report.is_squared else f"{name} would be"
         return f"{verb} {there} instead of {here}" if here != there else f"{verb} {here} as now"
     agreement = report.recommendation.agreement
-    is_changed = agreement is not None and 1.0 - agreement >= LEAST_CHANGE
+    # A change of fewer labels would be shown as 0.0 %.
+    is_changed = agreement is not None and 1.0 - agreement >= 0.0005
     labels = _changed_labels(agreement) if is_changed else "no label would change"
     if here == there or curve.asymptote > curve.at(now):
         return f"{labels} and no accuracy is gained"
@@ -109,21 +99,21 @@ def _change(report: ReportContent) -> str:
 
 def _yes(report: ReportContent) -> str:
     found, now, size = report.recommendation, report.n_members, report.recommendation.size
-    if size is None or size > FAR_ABOVE * now:
+    # A size far above the current one is shown with a size between, which can be afforded.
+    if size is None or size > 5.0 * now:
         return _far_more(report)
     here, there = gain_texts(report, now, size)
-    if found.criterion == "probability" and _is_accuracy_enough(report):
+    is_accurate = all(each.is_enough for each in report.criteria if each.criterion == "error" and each.is_required)
+    if found.criterion == "probability" and is_accurate:
         better = f"{100.0 * (found.loss - found.loss_at(size)) / (found.limit + found.loss):.1f} %"
         stays = f"{here} are right as now" if here == there else f"{there} are right instead of {here}"
         return f"Yes, {size} in total: the probabilities get better (Brier score {better} lower), and {stays}."
     if found.criterion == "agreement":
         allowed = f"{100.0 * found.tolerance:.2g} % may"
         return f"Yes, {size} in total: {_changed_labels(found.agreement)} with more, and {allowed}."
-    return f"Yes, {size} in total: {_gives(report, there)} instead of {here}{_also_changed(report)}."
-
-
-def _is_accuracy_enough(report: ReportContent) -> bool:
-    return all(each.is_enough for each in report.criteria if each.criterion == "error" and each.is_required)
+    is_changed = found.agreement is not None and report.error_curve.metric in SHARES
+    also = f"; {_changed_labels(found.agreement)}" if is_changed else ""
+    return f"Yes, {size} in total: {_gives(report, there)} instead of {here}{also}."
 
 
 def _gives(report: ReportContent, value: str) -> str:
@@ -135,13 +125,6 @@ def _gives(report: ReportContent, value: str) -> str:
 
 def _changed_labels(agreement: float | None) -> str:
     return f"{100.0 * (1.0 - (agreement or 0.0)):.1f} % of the labels would change"
-
-
-def _also_changed(report: ReportContent) -> str:
-    agreement = report.recommendation.agreement
-    if agreement is None or report.error_curve.metric not in SHARES:
-        return ""
-    return f"; {_changed_labels(agreement)}"
 
 
 def _far_more(report: ReportContent) -> str:
@@ -220,7 +203,7 @@ def _conditions(report: ReportContent) -> list[str]:
 def answer_lines(report: ReportContent) -> list[str]:
     """Return the answers as lines of text, each beside its question."""
     found = three_answers(report)
-    width = max(QUESTION_WIDTH, *(len(each.question) + 1 for each in found))
+    width = max(12, *(len(each.question) + 1 for each in found))
     indent = " " * width
     lines: list[str] = []
     for each in found:
@@ -243,27 +226,24 @@ def summarize(report: ReportContent) -> str:
     head = [title, *answer_lines(report), *wrapped(output_sentence(report))]
     if report.doubt is not None:
         return "\n".join(head)
-    level = level_text(report.error_curve.interval_level)
-    table = table_row("On new rows", printable(measure_name(report), 15), f"{level} interval")
-    lines = [*head, "", table, *(table_row(*line) for line in error_lines(report))]
-    return "\n".join([*lines, *output_lines(report, OUTPUTS_ON_SCREEN)])
+    outputs = output_table(report, 4).lines()
+    return "\n".join([*head, "", *size_table(report).lines(), *([""] if outputs else []), *outputs])
 
 
 def markdown_summary(report: ReportContent) -> str:
     """Return the answers, the errors and sizes in Markdown, for the description of a run or a pull request."""
     if report.doubt is not None:
         return markdown_answers(report)
-    level = level_text(report.error_curve.interval_level)
-    head = ("on new rows", escaped_markdown(measure_name(report), 40), f"{level} interval")
+    criteria = criteria_table(report)
     sentences = [output_sentence(report), *origin_sentences(report)]
     return "\n".join(
         [
             markdown_answers(report),
             "",
-            *markdown_table([head, *error_lines(report)]),
-            *criteria_markdown(report),
-            *label_markdown(report, MOST_LABELS),
-            *output_markdown(report),
+            *size_table(report).markdown(),
+            *(criteria.markdown() if len(criteria.rows) > 1 else []),
+            *label_table(report, MOST_LABELS).markdown(),
+            *output_table(report).markdown(),
             *(f"- {escaped_markdown(sentence, 400)}" for sentence in sentences if sentence),
         ]
     )

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-LINES = 12
-LONGEST_DOUBT = 150
-
 
 def check_costs(costs: object, report: ReportContent) -> Costs:
     """Return the costs, or raise InputError unless they are those of an ensemble of the report's size."""
@@ -107,7 +104,7 @@ class Budget:
     def __str__(self) -> str:
         """Return the verdict and a table, in 12 lines of at most 80 columns; more where the figures are doubted."""
         doubt = self.report.doubt
-        warning = f"{DOUBTED} {with_code(doubt, LONGEST_DOUBT)}" if doubt else ""
+        warning = f"{DOUBTED} {with_code(doubt, 150)}" if doubt else ""
         return "\n".join([*wrapped(warning, later="  "), *self.lines()])
 
     @property
@@ -141,7 +138,7 @@ class Budget:
     def _price_of_a_member(self) -> str:
         noun, now, costs = member_noun(self.report), self.report.n_members, self.costs
         each = f"{bytes_text(costs.bytes.per_member)} and {seconds_text(costs.latency.per_member)}"
-        takes = f"{counted(now, noun)} {_take(now)} {self._taken(now)} for a request of one row"
+        takes = f"{counted(now, noun)} {'takes' if now == 1 else 'take'} {self._taken(now)} for a request of one row"
         return f"{takes}; one {noun} adds {each}. {self._quality(now)}"
 
     def _taken(self, size: int) -> str:
@@ -178,7 +175,7 @@ class Budget:
     def lines(self) -> list[str]:
         """Return the verdict and the table as lines of at most 80 columns."""
         head, notes = wrapped(self.verdict), wrapped(self.note)
-        table = self.rows(LINES - len(head) - len(notes) - 2)
+        table = self.rows(12 - len(head) - len(notes) - 2)
         return [*head, "", *aligned(table), "", *notes]
 
     @property
@@ -274,7 +271,3 @@ class Budget:
         from ens_plugin.report.plots import plot_budget
 
         return plot_budget(self.report, self.costs, self.size, self.limits_text, ax)
-
-
-def _take(number: int) -> str:
-    return "takes" if number == 1 else "take"

@@ -23,8 +23,7 @@ from ens_plugin.report.result import ErrorCurve
 from ens_plugin.report.text import (
     SHARES,
     aligned,
-    comparison_heads,
-    comparison_rows,
+    comparison_table,
     criterion_words,
     level_text,
     members_text,
@@ -36,8 +35,6 @@ from ens_plugin.report.text import (
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-DIFFERENCE_COLUMNS = ("difference", "difference_lower", "difference_upper")
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,8 @@ class Comparison:
         rows = [_row(report, differences.get(name)) for name, report in self.reports.items()]
         frame = pd.DataFrame(rows, index=names)
         sizes = {name: "Int64" for name in ("recommended_size", "recommended_lower", "recommended_upper")}
-        unknown = [name for name in ("algorithmic_sd", *DIFFERENCE_COLUMNS) if frame[name].isna().all()]
+        columns = ("algorithmic_sd", "difference", "difference_lower", "difference_upper")
+        unknown = [name for name in columns if frame[name].isna().all()]
         return frame.drop(columns=unknown).astype(sizes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -162,9 +160,9 @@ class Comparison:
         return f"Comparison({printable(self.metric, 40)}: {names}{f' and {more} more' if more > 0 else ''})"
 
     def __str__(self) -> str:
-        table = aligned([comparison_heads(self.reports), *comparison_rows(self.reports)])
+        table = comparison_table(self.reports)
         sentences = [line for each in self.sentences for line in wrapped(each)]
-        return "\n".join([*table, *([""] if sentences else []), *sentences])
+        return "\n".join([*aligned([table.heads, *table.rows]), *([""] if sentences else []), *sentences])
 
     @property
     def sentences(self) -> list[str]:

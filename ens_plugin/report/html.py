@@ -29,7 +29,6 @@ _MOST_LABELS = 20
 def report_values(report: ReportContent) -> dict[str, Any]:
     """Return the numbers and texts of a report, formatted, by their names in the templates."""
     parts, is_share = report.bias_variance, report.error_curve.metric == ZERO_ONE
-    has_matrix = 0 < len(report.label_errors) <= _MOST_LABELS
     is_doubted = report.doubt is not None
     return {
         "model": _shown(report.model, 80),
@@ -40,19 +39,14 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "is_doubted": is_doubted,
         "output_sentence": text.output_sentence(report),
         "measure": text.measure_name(report),
-        "level": text.level_text(report.error_curve.interval_level),
-        "errors": text.error_lines(report),
+        "errors": text.size_table(report),
         "reason": _shown(text.reason_sentence(report)),
-        "criteria": text.criteria_rows(report),
+        "criteria": text.criteria_table(report),
         "findings": [text.with_code(each, _LONGEST_TEXT) for each in report.findings],
-        "labels": text.label_rows(report, _MOST_LABELS),
-        "label_notes": text.label_notes(report, _MOST_LABELS),
-        "size": text.recommended_text(report.recommendation),
-        "has_size": report.recommended_size is not None,
-        "heat": _heat(report) if has_matrix else [],
-        "has_matrix": has_matrix,
+        "labels": text.label_table(report, _MOST_LABELS),
+        "matrix": _matrix(report),
         "predictors": text.predictors(report),
-        "outputs": text.output_rows(report),
+        "outputs": text.output_table(report),
         "loss": _shown(parts.loss, 40),
         "variance": text.variance_sentence(report),
         "bias": text.error_text(parts.bias, parts.loss),
@@ -63,17 +57,12 @@ def report_values(report: ReportContent) -> dict[str, Any]:
     }
 
 
-_SHADES = 9
-
-
-def _heat(report: ReportContent) -> list[list[int]]:
-    """Return the shade of each cell of the confusion matrix, from 0 to 9, by the share of the rows of its label.
-
-    The root of the share shows what is confused, which is rare beside what is right.
-    """
+def _matrix(report: ReportContent) -> list[tuple[str, list[tuple[int, int]]]]:
+    """Return the confusion matrix: for each label, its counts with their shades from 0 to 9."""
+    # The root of the share shows what is confused, which is rare beside what is right.
     return [
-        [round(_SHADES * math.sqrt(count / max(errors.n_rows, 1))) for count in errors.predicted]
-        for errors in report.label_errors
+        (name, [(count, round(9 * math.sqrt(count / max(sum(counts), 1)))) for count in counts])
+        for name, counts in text.confusion_rows(report, _MOST_LABELS)
     ]
 
 
@@ -97,8 +86,7 @@ def comparison_card(reports: Mapping[str, ReportContent], sentences: Sequence[st
     """Return reports side by side as a card: how they differ, their curves in one chart, and a table."""
     return render(
         "comparison.html.j2",
-        heads=text.comparison_heads(reports),
-        rows=text.comparison_rows(reports),
+        table=text.comparison_table(reports),
         sentences=[printable(sentence, _LONGEST_TEXT) for sentence in sentences],
         plain=plain,
         curve_pictures=pictures([measure_curve(name, report) for name, report in reports.items()]),

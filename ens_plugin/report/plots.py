@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -47,11 +47,14 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Rectangle
     from matplotlib.text import Annotation
     from matplotlib.transforms import Transform
 
-DARKEST_PAPER = 0.4  # luminance from which on a background is light
+DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
+
+# What is drawn for which curve.  The artists themselves know their axes, so that what a user clears is forgotten.
+_curve_of: WeakKeyDictionary[Line2D, SizeCurve] = WeakKeyDictionary()
+_additions: WeakSet[Artist] = WeakSet()
 
 # matplotlib's settings and the warning filters belong to the process: of two threads that change and restore them
 # at the same time, one would leave its changes in place.
@@ -88,11 +91,7 @@ def default_style() -> Iterator[None]:
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
-    """Return the given axes, or those of a new pyplot figure with one pair of axes.
-
-    The property cycle of new ones is that of the user's style; matplotlib's own is replaced by colours that are
-    distinct in every common kind of colour vision.
-    """
+    """Return the given axes, or those of a new pyplot figure with one pair of axes."""
     from matplotlib.axes import Axes
 
     if isinstance(ax, Axes):
@@ -106,23 +105,14 @@ def axes_or_new(ax: Axes | None) -> Axes:
     import matplotlib.pyplot as plt
 
     ax = plt.subplots(layout="constrained")[1]
+    # Matplotlib's own colours are not distinct in every common kind of colour vision; a user's own stay.
     if matplotlib.rcParams["axes.prop_cycle"] == matplotlib.rcParamsDefault["axes.prop_cycle"]:
         ax.set_prop_cycle(color=PALETTE)
     return ax
 
 
 class Inks(NamedTuple):
-    """Colours of texts and marks beside a curve, chosen by the background of the axes.
-
-    Attributes
-    ----------
-    ink, muted : str
-        Of texts and marks.
-    good : str
-        Of the recommended size.
-    paper : str
-        The background.
-    """
+    """Colours of texts, of the recommended size, and of the background of axes."""
 
     ink: str
     muted: str
@@ -136,7 +126,8 @@ def inks_of(ax: Axes) -> Inks:
 
     faces = [ax.get_facecolor(), ax.figure.get_facecolor(), "white"]
     red, green, blue, _ = paper = next(face for face in map(to_rgba, faces) if face[3] > 0.0)
-    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= DARKEST_PAPER:
+    # By its luminance, the background is light.
+    if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= 0.4:
         return Inks(INK, GREY, GREEN, to_hex(paper))
     return Inks("#EEEEEE", "#AAAAAA", "#3DDBA8", to_hex(paper))
 
@@ -230,20 +221,8 @@ def write(
     )
 
 
-DASHES: tuple[Literal["-", "--", "-.", ":"], ...] = ("-", "--", "-.", ":")
-LONGEST_LINE = 36  # of the name of an axis, in characters
-
-# What is drawn for which curve.  The artists themselves know their axes, so that what a user clears is forgotten.
-_curve_of: WeakKeyDictionary[Line2D, SizeCurve] = WeakKeyDictionary()
-_additions: WeakSet[Artist] = WeakSet()
-
-
 def add_curves(ax: Axes, curves: Sequence[SizeCurve]) -> Axes:
-    """Draw curves on axes beside those that are there, with the next colours of the axes' property cycle.
-
-    One curve has its sizes and its level written beside the axes.  As soon as there are several, all have marks in
-    their own colours and a common legend, which also has whatever else on these axes has a label.
-    """
+    """Draw curves on axes beside those that are there, with the next colours of the axes' property cycle."""
     for curve in curves:
         _refuse_other_quantity(ax, curve)
         is_used = ax.has_data()
@@ -269,10 +248,6 @@ def _refuse_other_quantity(ax: Axes, curve: SizeCurve) -> None:
             )
 
 
-def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.fill(line, LONGEST_LINE) for line in text.splitlines())
-
-
 def _start_line(ax: Axes, curve: SizeCurve) -> None:
     taken = set(ax.get_legend_handles_labels()[1])
     styles = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
@@ -287,6 +262,8 @@ def _start_line(ax: Axes, curve: SizeCurve) -> None:
 
 def _draw(ax: Axes, earlier: tuple[tuple[float, float], tuple[float, float]] | None) -> None:
     """Draw all curves of the axes anew, within limits that show them and whatever was shown earlier."""
+    # One curve has its sizes and its level written beside the axes. As soon as there are several, all have marks in
+    # their own colours and a common legend, which also has whatever else on these axes has a label.
     for artist in [artist for artist in ax.get_children() if artist in _additions]:
         artist.remove()
     lines = size_lines(ax)
@@ -296,7 +273,8 @@ def _draw(ax: Axes, earlier: tuple[tuple[float, float], tuple[float, float]] | N
     for line, curve in zip(lines, curves, strict=True):
         values += _draw_line(ax, line, curve, shown, len(lines))
     scale_values(ax, curves, np.concatenate(values), earlier and earlier[1])
-    ax.set_ylabel(_wrapped("\n".join([curves[0].quantity, *curves[0].notes])), parse_math=False)
+    lines_of_name = "\n".join([curves[0].quantity, *curves[0].notes]).splitlines()
+    ax.set_ylabel("\n".join(textwrap.fill(text, 36) for text in lines_of_name), parse_math=False)
     if curves[0].is_share:
         label_in_percent(ax.yaxis)
     if len(lines) == 1:
@@ -557,32 +535,7 @@ def plot_agreement(
     return add_curves(axes_or_new(ax), [criterion_curve(recommendation, n_members, name, size_name, noun)])
 
 
-STAYS, GOES = "stays at every size (bias and noise)", "goes away with size"
-
-
-@dataclass(frozen=True)
-class _Bars:
-    name: str
-    n_members: int
-    parts: BiasVariance
-    noun: str
-
-    @property
-    def errors(self) -> list[tuple[str, float]]:
-        """The three bars, with their labels."""
-        return [
-            (f"one {self.noun}", self.parts.member_error),
-            (f"{counted(group_digits(self.n_members), self.noun)}\n(current size)", self.parts.ensemble_error),
-            ("infinitely\nmany", self.parts.asymptotic_error),
-        ]
-
-
-# Of the first bar of each ensemble, and all that is drawn.
-_bars_of: WeakKeyDictionary[Artist, _Bars] = WeakKeyDictionary()
-_artists: WeakSet[Artist] = WeakSet()
-
-
-def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+def plot_bias_variance(report: ReportContent, ax: Axes | None = None) -> Axes:
     r"""Draw the error split into the part that no size removes and the part that averaging members removes.
 
     Three bars: one member, the ensemble at its current size, the infinite ensemble.
@@ -591,18 +544,11 @@ def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: 
     ----------
     report : ReportContent
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure with one if None.  The bars stand below those that the axes already show.
-    label : str, optional
-        Name of the ensemble, written above its bars where there are others; the model's name if None.
+        Axes to draw on, without other bars; a new figure with one if None.
 
     Returns
     -------
     matplotlib Axes
-
-    Raises
-    ------
-    InputError
-        If the axes show bars of another loss.
 
     Examples
     --------
@@ -616,115 +562,54 @@ def plot_bias_variance(report: ReportContent, ax: Axes | None = None, *, label: 
     >>> plot_bias_variance(report, ax=Figure().subplots()).get_xlabel()
     '0-1 error (%)\nover seeds, given this training set'
     """
-    ax = axes_or_new(ax)
-    shown = [_bars_of[artist] for artist in ax.patches if artist in _bars_of]
-    name = printable(label or report.model, LONGEST_LABEL)
-    added = _Bars(name, report.n_members, report.bias_variance, member_noun(report))
-    _refuse_other_loss(shown, added)
-    _erase(ax)
-    _draw_bars(ax, [*shown, added])
-    return ax
-
-
-def _erase(ax: Axes) -> None:
-    # Removed by itself, a bar would stay in its container, and the container in the legend.
-    for container in [container for container in ax.containers if container[0] in _artists]:
-        container.remove()
-    for text in [text for text in ax.texts if text in _artists]:
-        text.remove()
-
-
-def _refuse_other_loss(shown: list[_Bars], added: _Bars) -> None:
-    for other in shown:
-        if other.parts.loss != added.parts.loss:
-            raise InputError(
-                f"These axes show bars of the {printable(other.parts.loss, 40)}, and these are of the "
-                f"{printable(added.parts.loss, 40)}, which cannot be read off the same axis; draw them on other axes."
-            )
-
-
-def _draw_bars(ax: Axes, ensembles: list[_Bars]) -> None:
-    rows: dict[float, str] = {}
-    first, legend = 0.0, False
-    for bars in ensembles:
-        if len(ensembles) > 1:
-            at, name = (0.0, first - 0.42), ("axes fraction", "data")
-            _artists.add(write(ax, bars.name, at, name, (3, 0), va="bottom", color=_ink(ax)))
-        for place, (label, error) in enumerate(bars.errors):
-            rows[first + place] = label
-            bar = _draw_error_bar(ax, first + place, error, bars, with_legend=place == 0 and not legend)
-            if place == 0:
-                _bars_of[bar] = bars
-        legend = legend or not math.isnan(bars.parts.bias)
-        first += len(bars.errors) + 0.6
-    largest = max(_drawn_length(error) for bars in ensembles for _, error in bars.errors)
-    loss = ensembles[0].parts.loss
-    ax.set_yticks(list(rows), list(rows.values()))
-    ax.set_ylim(max(rows) + 0.6, -0.6 if len(ensembles) == 1 else -1.0)
-    ax.set_xlim(0.0, 1.22 * largest or 1.0)
+    ax, parts, noun = axes_or_new(ax), report.bias_variance, member_noun(report)
+    now = f"{counted(group_digits(report.n_members), noun)}\n(current size)"
+    bars = {
+        f"one {noun}": parts.member_error,
+        now: parts.ensemble_error,
+        "infinitely\nmany": parts.asymptotic_error,
+    }
+    for row, error in enumerate(bars.values()):
+        _draw_error_bar(ax, row, error, parts)
+    ax.set_yticks(range(len(bars)), list(bars))
+    ax.set_ylim(len(bars) - 0.4, -0.6)
+    ax.set_xlim(0.0, 1.22 * max(map(_drawn_length, bars.values())) or 1.0)
     ax.tick_params(axis="y", length=0)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel(f"{axis_name(loss)}\nover seeds, given this training set", parse_math=False)
-    if loss in SHARES:
+    ax.set_xlabel(f"{axis_name(parts.loss)}\nover seeds, given this training set", parse_math=False)
+    if parts.loss in SHARES:
         label_in_percent(ax.xaxis)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small", borderaxespad=0.2)
+    return ax
 
 
-def _draw_error_bar(ax: Axes, row: float, error: float, bars: _Bars, *, with_legend: bool) -> Rectangle:
-    """Draw one bar in one or two parts, with its error beside it; return its first part."""
-    length, parts = _drawn_length(error), bars.parts
+def _draw_error_bar(ax: Axes, row: int, error: float, parts: BiasVariance) -> None:
+    """Draw one bar in one or two parts, with its error beside it."""
+    length = _drawn_length(error)
     if math.isnan(parts.bias):
-        drawn = [ax.barh(row, length, height=0.55, color=GREY)]
+        ax.barh(row, length, height=0.55, color=GREY)
     else:
         stays = min(length, parts.bias)
-        names = (STAYS, GOES) if with_legend else ("_", "_")
-        drawn = [ax.barh(row, stays, height=0.55, color=BLUE, label=names[0])]
+        ax.barh(row, stays, height=0.55, color=BLUE, label="_" if row else "stays at every size (bias and noise)")
         if length > stays:
-            drawn.append(ax.barh(row, length - stays, left=stays, height=0.55, color=ORANGE, label=names[1]))
-    for container in drawn:
-        _artists.update(container.patches)
-    text = error_text(error, parts.loss)
-    _artists.add(write(ax, text, (length, row), "data", (5, 0), va="center", color=_ink(ax)))
-    return drawn[0].patches[0]
-
-
-def _ink(ax: Axes) -> str:
-    return str(ax.xaxis.label.get_color())
+            ax.barh(
+                row, length - stays, left=stays, height=0.55, color=ORANGE, label="_" if row else "goes away with size"
+            )
+    ink = str(ax.xaxis.label.get_color())
+    write(ax, error_text(error, parts.loss), (length, row), "data", (5, 0), va="center", color=ink)
 
 
 def _drawn_length(error: float) -> float:
     return error if abs(error) <= LARGEST_DRAWN else 0.0
 
 
-# Points from an axis with its label to the next one below.
-COST_STEP = 42.0
-# Times the largest marked size, up to which what the limits allow is on the chart.
-FARTHEST = 10
-
-
 def plot_budget(report: ReportContent, costs: Costs, allowed: int | None, limits: str, ax: Axes | None = None) -> Axes:
-    """Draw the error curve of a report above axes of members, megabytes and milliseconds, with what limits allow.
-
-    Parameters
-    ----------
-    report : EnsembleReport
-    costs : Costs
-    allowed : int or None
-        The most members within the limits; None without limits.
-    limits : str
-        In words, as "50 MB and 2 ms".
-    ax : matplotlib Axes, optional
-        Axes to draw on, without other curves; those of a new figure if None.  Figures with
-        ``layout="constrained"`` leave room for the axes below.
-
-    Returns
-    -------
-    matplotlib Axes
-    """
+    """Draw the error curve of a report above axes of members, megabytes and milliseconds, with what limits allow."""
     ax = axes_or_new(ax)
     curve = measure_curve(report.model, report)
-    is_near = allowed is not None and 0 < allowed <= FARTHEST * max(curve.covered)
+    # Sizes far beyond those that are marked would flatten the curve.
+    is_near = allowed is not None and 0 < allowed <= 10 * max(curve.covered)
     if allowed and is_near:
         curve = replace(curve, covered=(*curve.covered, allowed))
     add_curves(ax, [curve])
@@ -748,7 +633,8 @@ def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: s
         return np.maximum(np.asarray(costs) / unit - cost.fixed, 1e-12) / cost.per_member
 
     axis = ax.secondary_xaxis("bottom", functions=(cost_of, size_of))
-    axis.spines["bottom"].set_position(("outward", place * COST_STEP))
+    # So many points from an axis with its label to the next one below.
+    axis.spines["bottom"].set_position(("outward", place * 42.0))
     _label_sizes(axis.xaxis, (1.0, 2.0, 5.0))
     axis.set_xlabel(label)
 

@@ -30,20 +30,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-LONGEST_TEXT = 40
+# What a recommended size has to be enough for.
+Criterion = Literal["error", "probability", "agreement", "metric"]
+ZERO_ONE, SQUARED = "0-1 error", "mean squared error"
+FEWEST_ROWS = 30  # with fewer, a recommended size is too uncertain for a decision
+RARE = 10.0  # times the disagreement that is allowed: rarer labels hardly move the mean agreement
+OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
+# Of a metric that can be logged; the other values of a report have these names.
+_LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_OTHER_NAMES = {
+    "agreement", "algorithmic_sd", "asymptotic_error", "bias", "error", "error_lower", "error_upper", "excess_error",
+    "member_error", "member_variance", "n_members", "recommended_size", "size_capped",
+}  # fmt: skip
+LATER = "_later"  # where a report keeps the functions that compute its other parts
 
 
 def brief(part: object, *names: str, always: str = "") -> str:
-    """Return the class name of a part of a report with some of its attributes, floats to four digits.
-
-    Attributes that are None are left out, except the one named `always`.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> brief(SimpleNamespace(size=673, interval=(638.4999, None), tolerance=None), "size", "interval", "tolerance")
-    'SimpleNamespace(size=673, interval=(638.5, None))'
-    """
+    """Return a part's class name with some attributes; those that are None are left out, except that of `always`."""
     found = {name: getattr(part, name) for name in names}
     shown = ", ".join(f"{name}={_short(value)}" for name, value in found.items() if value is not None or name == always)
     return f"{type(part).__name__}({shown})"
@@ -54,7 +57,7 @@ def _short(value: object) -> str:
         return f"{value:.4g}"
     if isinstance(value, tuple):
         return f"({', '.join(map(_short, value))})"
-    return repr(printable(value, LONGEST_TEXT) if isinstance(value, str) else value)
+    return repr(printable(value, 40) if isinstance(value, str) else value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,10 +86,6 @@ class LabelBasis:
 
     def __repr__(self) -> str:
         return brief(self, "label", "n_rows", "n_usable", "mean_members")
-
-
-# Times the disagreement that is allowed: rarer labels hardly move the mean agreement.
-RARE = 10.0
 
 
 class RarestLabel(NamedTuple):
@@ -185,15 +184,6 @@ class EstimateBasis:
     def __repr__(self) -> str:
         found = brief(self, "n_effective", "usable_weight", "n_distinct", "n_repeated", "n_groups")
         return f"{found[:-1]}, {counted(len(self.labels), 'label')}, {counted(len(self.doubts), 'doubt')})"
-
-
-OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
-# Of a metric that can be logged; the other values of a report have these names.
-_LOGGED_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
-_OTHER_NAMES = {
-    "agreement", "algorithmic_sd", "asymptotic_error", "bias", "error", "error_lower", "error_upper", "excess_error",
-    "member_error", "member_variance", "n_members", "recommended_size", "size_capped",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -426,17 +416,11 @@ class ErrorCurve:
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
 
     def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
-        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plot_error_curve`."""
+        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
         # The one import upwards: what a curve is known for is that it can be drawn.
         from ens_plugin.report.plots import plot_error_curve
 
         return plot_error_curve(self, label=label, ax=ax)
-
-
-# Times the recommended size, from which on a smaller ensemble is worth the work of cutting.
-WORTH_CUTTING = 2.0
-# What a recommended size has to be enough for.
-Criterion = Literal["error", "probability", "agreement", "metric"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -657,10 +641,6 @@ class Costs:
         return min((cost.largest_size(limit) for cost, limit in limits if limit is not None), default=MAX_SIZE)
 
 
-# With fewer rows, a recommended size is too uncertain for a decision.
-FEWEST_ROWS = 30
-
-
 @dataclass(frozen=True, eq=False)
 class ModelProof:
     """What an analysed model and each of its members predict for a few rows, by which a stored copy is recognised.
@@ -786,7 +766,8 @@ class ReportContent:
         """Return whether the recommended size is worth cutting to: half of the members or fewer."""
         size = self.recommendation.size
         return size is not None and (
-            WORTH_CUTTING * size <= self.n_members or (size < self.n_members and not self.is_enough)
+            # To cut less is not worth the work, unless the present size is too small by its parity.
+            2.0 * size <= self.n_members or (size < self.n_members and not self.is_enough)
         )
 
     @property
@@ -846,12 +827,6 @@ class ReportContent:
         """Return whether the error is the mean squared error, of which the root is shown too."""
         return self.error_curve.metric == SQUARED
 
-    def _cost_metrics(self) -> dict[str, float]:
-        if self.costs is None:
-            return {}
-        size = self.n_members
-        return {"megabytes": self.costs.bytes.at(size) / 1e6, "latency_ms": 1e3 * self.costs.latency.at(size)}
-
     @property
     def measure_key(self) -> str:
         """The name under which the everyday measure is logged: accuracy, rmse, a scorer's name, or error."""
@@ -869,12 +844,6 @@ class ReportContent:
         root, lower, upper = (math.sqrt(max(value, 0.0)) if value == value else value for value in (error, low, high))
         return root, lower, upper
 
-    def _measure_metrics(self) -> dict[str, float]:
-        """Return the everyday measure at the current size, its interval, and that of infinitely many members."""
-        curve = self.error_curve
-        limit, *_ = self.measured(curve.asymptote, curve.asymptote_interval)
-        return _named(self.measure_key, *self.measured(self.error, self.error_interval), limit)
-
     def metrics(self) -> dict[str, float]:
         """Return the scalars of the report that are logged to MLflow, by name without a prefix.
 
@@ -889,16 +858,19 @@ class ReportContent:
             regression) are missing.  ``"megabytes"`` and ``"latency_ms"`` are there where the report keeps measured
             costs.
         """
-        recommended = self.recommendation.size
+        recommended, curve, costs = self.recommendation.size, self.error_curve, self.costs
+        limit, *_ = self.measured(curve.asymptote, curve.asymptote_interval)
         values: dict[str, float | None] = {
-            **self._measure_metrics(),
+            **_named(self.measure_key, *self.measured(self.error, self.error_interval), limit),
             "recommended_size": float(self.recommendation.max_size if recommended is None else recommended),
             "n_members": float(self.n_members),
             "agreement": self.recommendation.agreement,
             "bias": self.bias_variance.bias,
             "member_variance": self.bias_variance.member_variance,
-            **self._cost_metrics(),
         }
+        if costs is not None:
+            values["megabytes"] = costs.bytes.at(self.n_members) / 1e6
+            values["latency_ms"] = 1e3 * costs.latency.at(self.n_members)
         return _known(values)
 
     def scalars(self) -> dict[str, float]:
@@ -937,16 +909,10 @@ class Later(NamedTuple):
     compute: Callable[[], Any]
 
 
-# Where a report keeps the functions that compute its other parts.
-LATER = "_later"
-
-
 def changed(report: ReportKind, **parts: Any) -> ReportKind:
-    """Return a report with other parts, and without computing those that are still to be computed.
-
-    A part that is given as :class:`Later` is computed when it is read; its field has a factory for its default, as a
-    default itself would be found in its place.
-    """
+    """Return a report with other parts, and without computing those that are still to be computed."""
+    # A part that is given as Later is computed when it is read; its field has a factory for its default, as a default
+    # itself would be found in its place.
     new = object.__new__(type(report))
     later = {name: compute for name, compute in vars(report).get(LATER, {}).items() if name not in parts}
     known = {name: value for name, value in (vars(report) | parts).items() if not isinstance(value, Later)}
@@ -963,10 +929,6 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
     outputs = {name: with_findings(part, further) for name, part in report.outputs.items()}
     basis = replace(report.basis, findings=(*report.findings, *further))
     return changed(report, basis=basis, outputs=outputs)
-
-
-ZERO_ONE = "0-1 error"
-SQUARED = "mean squared error"
 
 
 def worst_output(outputs: Mapping[str, ReportContent]) -> str:

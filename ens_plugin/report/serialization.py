@@ -36,10 +36,6 @@ Report = TypeVar("Report", bound=ReportContent)
 SCHEMA_VERSION = 1
 _VERSION_KEY = "schema_version"
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
-# For comparisons in one process: a number for each row, and the rows of a proof.
-_NOT_WRITTEN = {"judged_rows", "rows"}
-# A confusion matrix of many labels has many of them.
-_AS_THEY_ARE = frozenset({int, str, bool})
 _NOTHING = object()  # held by a field that is missing
 
 
@@ -85,7 +81,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return list(value) if _AS_THEY_ARE.issuperset(map(type, value)) else [_plain(item) for item in value]
+        # A confusion matrix of many labels has many whole numbers.
+        is_plain = {int, str, bool}.issuperset(map(type, value))
+        return list(value) if is_plain else [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value).replace("inf", "Infinity")
     return value
@@ -93,7 +91,8 @@ def _plain(value: Any) -> Any:
 
 def _written(kind: Any) -> list[str]:
     """Return the names of the fields of a part that are written."""
-    return [item.name for item in fields(kind) if item.name not in _NOT_WRITTEN]
+    # A number for each row, and the rows of a proof, are for comparisons in one process.
+    return [item.name for item in fields(kind) if item.name not in ("judged_rows", "rows")]
 
 
 def _read(hint: Any, value: Any, name: str) -> Any:
@@ -247,21 +246,12 @@ _READERS: dict[Any, Callable[[Any, Any, str], Any]] = {
 
 
 class _Rule(NamedTuple):
-    """What some fields of a part of a report have to hold beside a value of their type; None is always allowed.
+    """What some fields of a part of a report have to hold beside a value of their type; None is always allowed."""
 
-    Attributes
-    ----------
-    fields : str
-        Names, separated by spaces; a dot leads to a field of a part.
-    wanted : str
-        In words.
-    holds : callable
-        ``holds(value, part)`` is one truth value, or one for each item.  NaN, an estimate that is not available, is
-        less and more than nothing.
-    """
-
-    fields: str
-    wanted: str
+    fields: str  # names, separated by spaces; a dot leads to a field of a part
+    wanted: str  # in words
+    # Of a value and its part: one truth value, or one for each item. NaN, an estimate that is not available, is less
+    # and more than nothing.
     holds: Callable[[Any, Any], Any]
 
 

@@ -33,11 +33,12 @@ BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#6
 # The property cycle of axes that are made here.
 PALETTE = (BLUE, "#D55E00", GREEN, "#A6498C", "#2F9FD8", "#B8860B")
 
-
+Limits = tuple[float, float]
 LONGEST_LABEL = 48
 FIRST_SHOWN = 5
+# Times the distance of the current size from the limit: the part of the chart in which sizes are chosen.
+FOCUS = 6.0
 LARGEST_DRAWN = 1e300  # both kinds of pictures multiply values
-N_DRAWN = 200
 
 
 class Mark(NamedTuple):
@@ -51,78 +52,31 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SizeCurve:
-    """What one line of a chart over ensemble sizes shows.
+    """What one line of a chart over ensemble sizes shows."""
 
-    Attributes
-    ----------
-    quantity : str
-        Of the values, with its unit.
-    notes : tuple of str
-        On the values and their band.
-    kind : tuple
-        Equal for curves that may share axes: what the values are of, in which unit and direction.
-    name : str
-        Of the line, in a legend.
-    sizes : ndarray of int64, shape (n_sizes,)
-        Tabulated sizes, ascending.
-    value_at : callable
-        ``value_at(size)`` is the value at one size; NaN where it is not known.
-    as_text : callable
-        ``as_text(value)`` is a value with its unit.
-    n_members, recommended_size : int or None
-        Sizes to mark.
-    size_name : str, default="recommended"
-        Of the latter beside its mark.
-    noun : str, default="member"
-        What one member is called.
-    covered : tuple of int
-        Sizes that the size axis has to cover.
-    level : float
-        Value that is drawn as a horizontal line: that of the infinite ensemble, or the wanted one; NaN if there is
-        none.
-    level_name, level_text : str
-        The latter has the value with its unit.
-    interval_at : callable, optional
-        ``interval_at(size)`` are the lower and the upper end of the band.
-    band_text : callable, optional
-        ``band_text(size)`` are both in words.
-    is_share : bool, default=False
-        Whether values are labelled in percent.
-    ceiling : float, default=inf
-        Largest value that exists.
-    focus : tuple of two floats, optional
-        The values that matter, from the lowest to the highest: the axis does not go far beyond them.
-    is_whole : bool, default=False
-        Whether the line begins at the first tabulated size, however steep it is there.
-    tolerance : tuple of two floats, optional
-        The values between which a size is close enough to the infinite ensemble, as a horizontal band.
-    ties_to : float, default=0
-        Even sizes up to this one have the value of the odd size below, and are not drawn.
-    """
-
-    quantity: str
-    notes: tuple[str, ...]
-    kind: tuple[object, ...]
-    name: str
-    sizes: IntArray
-    value_at: Callable[[float], float]
-    as_text: Callable[[float], str]
-    n_members: int | None
+    quantity: str  # of the values, with its unit
+    notes: tuple[str, ...]  # on the values and their band
+    kind: tuple[object, ...]  # equal for curves that may share axes: what the values are of, in which unit
+    name: str  # in a legend
+    sizes: IntArray  # tabulated, ascending
+    value_at: Callable[[float], float]  # NaN where the value is not known
+    as_text: Callable[[float], str]  # a value with its unit
+    n_members: int | None  # marked, as is the recommended size
     recommended_size: int | None
-    covered: tuple[int, ...]
-    level: float
+    covered: tuple[int, ...]  # the sizes that the size axis has to cover
+    level: float  # a horizontal line: the value of the infinite ensemble; NaN if there is none
     level_name: str
-    level_text: str
-    interval_at: Callable[[float], tuple[float, float]] | None = None
-    band_text: Callable[[float], str] | None = None
-    is_share: bool = False
-    ceiling: float = math.inf
-    focus: tuple[float, float] | None = None
-    is_whole: bool = False
-    ties_to: float = 0.0
-    size_name: str = "recommended"
+    level_text: str  # the value of the level with its unit
+    interval_at: Callable[[float], tuple[float, float]] | None = None  # the ends of the band
+    band_text: Callable[[float], str] | None = None  # both ends in words
+    is_share: bool = False  # values are labelled in percent
+    ceiling: float = math.inf  # the largest value that exists
+    focus: tuple[float, float] | None = None  # the values that matter: the axis does not go far beyond them
+    is_whole: bool = False  # the line begins at the first tabulated size, however steep it is there
+    ties_to: float = 0.0  # even sizes up to this one have the value of the odd size below, and are not drawn
+    size_name: str = "recommended"  # beside the mark of that size
     noun: str = "member"
-    tolerance: tuple[float, float] | None = None
+    tolerance: tuple[float, float] | None = None  # the values that are close enough to the level, as a band
 
     @property
     def title(self) -> str:
@@ -141,13 +95,11 @@ class SizeCurve:
         marks = self.marks
         if self.n_members is not None and self.n_members == self.recommended_size:
             marks = [(f"current = {self.size_name}", *marks[0][1:])]
+        values = ["" if math.isnan(value) else f": {self.as_text(value)}" for _, _, value in marks]
         return [
-            Mark(size, value, self._mark_text(name, size, value), name == self.size_name) for name, size, value in marks
+            Mark(size, value, f"{name} {group_digits(size)}{text}", name == self.size_name)
+            for (name, size, value), text in zip(marks, values, strict=True)
         ]
-
-    def _mark_text(self, name: str, size: int, value: float) -> str:
-        text = f"{name} {group_digits(size)}"
-        return text if math.isnan(value) else f"{text}: {self.as_text(value)}"
 
     @property
     def level_is_drawable(self) -> bool:
@@ -156,7 +108,7 @@ class SizeCurve:
 
     def drawn(self, first: float, last: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the sizes from `first` to `last` at which the line is drawn, its values, and its band."""
-        between = np.geomspace(max(first, float(self.sizes[0])), last, N_DRAWN)
+        between = np.geomspace(max(first, float(self.sizes[0])), last, 200)
         inside = self.sizes[(self.sizes >= first) & (self.sizes <= last)]
         dense = np.unique(np.concatenate([between, inside]))
         # Even sizes at which votes tie would turn the line into steps.
@@ -167,13 +119,9 @@ class SizeCurve:
         return odd[known], values[known], np.asarray(band, dtype=np.float64).reshape(-1, 2).T
 
 
-Limits = tuple[float, float]
-FEW_BANDS = 3
-
-
 def band_opacity(n_curves: int) -> float:
     """Return the opacity of the bands of so many curves, which lie on each other."""
-    return 0.18 if n_curves <= FEW_BANDS else 0.08
+    return 0.18 if n_curves <= 3 else 0.08
 
 
 def size_title(curves: Sequence[SizeCurve]) -> str:
@@ -217,10 +165,6 @@ def value_limits(curves: Sequence[SizeCurve], values: FloatArray) -> Limits:
 def group_digits(number: float) -> str:
     """Return a number as text with narrow spaces between groups of three digits."""
     return f"{number:,.6g}".replace(",", "\u202f")
-
-
-# Times the distance of the current size from the limit: the part of the chart in which sizes are chosen.
-FOCUS = 6.0
 
 
 def report_curve(name: str, report: ReportContent) -> SizeCurve:
@@ -282,17 +226,12 @@ def curve_of_error(
         level=limit,
         level_name="infinite ensemble",
         level_text=measured_text(metric, limit),
-        interval_at=lambda size: _in_measure(metric, curve.interval_at(size)),
+        interval_at=lambda size: _ordered(*(measure_of(metric, end) for end in curve.interval_at(size))),
         band_text=lambda size: interval_in_measure(metric, curve.interval_at(size)),
         is_share=metric in SHARES,
         ties_to=curve.ties_to,
         size_name=size_name,
     )
-
-
-def _in_measure(metric: str, interval: tuple[float, float]) -> tuple[float, float]:
-    low, high = sorted(measure_of(metric, end) for end in interval)
-    return low, high
 
 
 def criterion_curve(
@@ -301,7 +240,7 @@ def criterion_curve(
     """Return the quantity of one respect by size, with what is enough: an agreement, a Brier score, a metric."""
     is_agreement = found.criterion == "agreement"
     sign = -1.0 if is_agreement else 1.0
-    reach = max(found.size or found.max_size, n_members or 1)
+    reach, focus = max(found.size or found.max_size, n_members or 1), FOCUS * max(abs(found.loss), found.tolerance)
     return SizeCurve(
         quantity=quantity_label(found),
         notes=(),
@@ -318,7 +257,7 @@ def criterion_curve(
         level_text="100 %" if is_agreement else f"{found.limit:.4g}",
         is_share=is_agreement,
         ceiling=1.0 if is_agreement else math.inf,
-        focus=_focus_of_loss(found, sign),
+        focus=_ordered(found.limit, found.limit + sign * focus) if math.isfinite(focus) else None,
         size_name=size_name,
         noun=noun,
         tolerance=_ordered(found.limit, found.limit + sign * found.tolerance),
@@ -332,16 +271,8 @@ def _value_at(found: SizeRecommendation, sign: float, size: float) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _focus_of_loss(found: SizeRecommendation, sign: float) -> tuple[float, float] | None:
-    reach = FOCUS * max(abs(found.loss), found.tolerance)
-    return _ordered(found.limit, found.limit + sign * reach) if math.isfinite(reach) else None
-
-
 def _ordered(one: float, other: float) -> tuple[float, float]:
     return min(one, other), max(one, other)
-
-
-N_TIPS = 48
 
 
 class SizeTip(NamedTuple):
@@ -353,7 +284,7 @@ class SizeTip(NamedTuple):
 
 def size_tips(curves: Sequence[SizeCurve], shown: Limits) -> list[SizeTip]:
     """Return what curves show at sizes across the width of their size axis."""
-    wanted = np.geomspace(max(shown[0], 1.0), shown[1], N_TIPS)
+    wanted = np.geomspace(max(shown[0], 1.0), shown[1], 48)
     # An even size at which votes tie is not on the line.
     ties_to = max(curve.ties_to for curve in curves)
     sizes = np.unique(previous_odd_size(np.rint(wanted), ties_to).astype(np.int64))

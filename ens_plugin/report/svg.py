@@ -44,9 +44,9 @@ TEXT, MUTED, GOOD, PAPER = (
 LINES = tuple(f"var(--ens-line-{place}, {colour})" for place, colour in enumerate(PALETTE, start=1))
 DASHES = ("none", "7 4", "7 3 2 3", "2 3")  # of lines whose colours are used a second time
 EM = 0.63  # mean width of a letter in its size, of wide fonts
-LEAST_HEIGHT = 130.0  # of the plane, below many lines of a legend
 FOOT = 2.7  # lines of text below the plane
-N_TICKS = 6
+Subdivision = tuple[tuple[int, ...], int]  # the multiples of a power of ten that are labelled, of every how many powers
+SUBDIVISIONS: tuple[Subdivision, ...] = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3, 5, 20)))
 FARTHEST = 1e5  # pixels, of values that are not finite
 
 
@@ -194,7 +194,8 @@ class _Drawing:
         right = frame.width - max([16.0, *(frame.width_of(text) + 8.0 for text in level)])
         self.plane = Plane(left, right, 0.0, 0.0, sizes, values)
         top = self._write_head()
-        bottom = max(frame.height - FOOT * frame.line, top + LEAST_HEIGHT)
+        # Below many lines of a legend, the plane is still high enough to be read.
+        bottom = max(frame.height - FOOT * frame.line, top + 130.0)
         self.height = bottom + FOOT * frame.line
         self.plane = self.plane._replace(top=top, bottom=bottom)
 
@@ -371,7 +372,7 @@ def _legend(curves: Sequence[SizeCurve], letters: int) -> Iterable[tuple[str, st
 def _value_ticks(limits: Limits, is_share: bool) -> list[tuple[float, str]]:
     """Return the values that are labelled on their axis, with the labels."""
     low, high = (100.0 * end for end in limits) if is_share else limits
-    least = (high - low) / N_TICKS
+    least = (high - low) / 6
     unit = 10.0 ** math.floor(math.log10(least))
     step = next((factor * unit for factor in (1.0, 2.0, 2.5, 5.0) if factor * unit >= least), 10.0 * unit)
     values = step * np.arange(math.ceil(low / step), math.floor(high / step) + 1) + 0.0
@@ -379,10 +380,6 @@ def _value_ticks(limits: Limits, is_share: bool) -> list[tuple[float, str]]:
     decimals = max(0, next((n for n in range(12) if abs(step * 10**n - round(step * 10**n)) < 1e-6), 0))
     labels = [f"{value:.4g}" if is_long else f"{value:,.{decimals}f}".replace(",", "\u202f") for value in values]
     return [(value / 100.0 if is_share else value, label) for value, label in zip(values, labels, strict=True)]
-
-
-Subdivision = tuple[tuple[int, ...], int]  # the multiples of a power of ten that are labelled, of every how many powers
-SUBDIVISIONS: tuple[Subdivision, ...] = (((1, 2, 5), 1), ((1, 3), 1), *(((1,), every) for every in (1, 2, 3, 5, 20)))
 
 
 def _log_ticks(

@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.core.validation import counted
@@ -15,6 +16,7 @@ from ens_plugin.report.result import (
     FEWEST_ROWS,
     SQUARED,
     ZERO_ONE,
+    Criterion,
     LabelErrors,
     MetricBasis,
     ReportContent,
@@ -29,7 +31,33 @@ NOT_KNOWN = "not estimated"
 
 SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
 
-_QUANTITIES = {"error": "an error", "probability": "a Brier score", "metric": "the metric"}
+
+class _Respect(NamedTuple):
+    """What a recommended size has to be enough for, as templates of words."""
+
+    enough: str
+    axis: str
+    row: str  # of a table, at most 35 characters
+
+
+_CRITERIA: dict[Criterion, _Respect] = {
+    "agreement": _Respect(
+        "at most {percent} % of other labels than infinitely many",
+        "Labels as with infinitely many (%)",
+        "{level} of labels as at infinity",
+    ),
+    "error": _Respect(
+        "an error within {allowed} of that of infinitely many", "{metric}", "accuracy within {points} points"
+    ),
+    "probability": _Respect(
+        "a Brier score within {allowed} of that of infinitely many",
+        "Brier score of the probabilities",
+        "probabilities (Brier score)",
+    ),
+    "metric": _Respect(
+        "the metric within {allowed} of that of infinitely many", "{metric}", "{short} within {allowed}"
+    ),
+}
 
 _AGGREGATIONS = {
     "vote": "majority vote of the members",
@@ -51,6 +79,16 @@ _ESTIMATORS = {
     "margin": "model of the members' margins over the strongest rival label (margin)",
     "subset_average": "average over random subsets of the members (subset_average)",
 }
+_TREES = re.compile(r"Forest|Trees?(?!bagg)|XGB|LGBM|Booster", re.IGNORECASE)
+_MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
+WIDTH = 80
+SHOWN_ROWS = 5
+MOST_LABELS = 10  # of a table by label
+_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
+LONGEST_LABEL = 16
+MOST_OUTPUTS = 30
+# Of tables of three columns, so that those below each other are one to the eye.
+THREE_WIDTHS = (35, 15, 24)
 _MARGINS = "distribution of the rows' mean margins, fitted to the members' raw scores (deconvolved)"
 
 
@@ -123,19 +161,24 @@ def level_text(level: float) -> str:
 
 def criterion_words(recommendation: SizeRecommendation) -> str:
     """Return what the recommended size is enough for, in words."""
-    allowed = recommendation.tolerance
-    if recommendation.criterion == "agreement":
-        return f"at most {_two_digits(100.0 * allowed)} % of other labels than infinitely many"
-    return f"{_QUANTITIES[recommendation.criterion]} within {_two_digits(allowed)} of that of infinitely many"
+    return _filled(_CRITERIA[recommendation.criterion].enough, recommendation)
 
 
 def quantity_label(recommendation: SizeRecommendation) -> str:
     """Return the label of an axis of the quantity of a respect."""
-    if recommendation.criterion == "agreement":
-        return "Labels as with infinitely many (%)"
-    if recommendation.criterion == "probability":
-        return "Brier score of the probabilities"
-    return printable(recommendation.of_metric or "Error", 30)
+    return _filled(_CRITERIA[recommendation.criterion].axis, recommendation)
+
+
+def _filled(template: str, found: SizeRecommendation) -> str:
+    metric, allowed = found.of_metric or "Error", found.tolerance
+    return template.format(
+        metric=printable(metric, 30),
+        short=printable(metric, 16),
+        allowed=_two_digits(allowed),
+        percent=_two_digits(100.0 * allowed),
+        level=level_text(1.0 - allowed),
+        points=f"{100.0 * allowed:.2g}",
+    )
 
 
 def _finite_words(basis: MetricBasis | None) -> str:
@@ -194,97 +237,100 @@ def _number(value: float, metric: str) -> str:
     return "<0.01" if 0.0 < percent < 0.005 else f"{round(percent, 2) + 0.0:.2f}"
 
 
-_SAMPLES = re.compile(r"^AnswerEnsemble$")
-_TREES = re.compile(r"Forest|Trees?(?!bagg)|XGB|LGBM|Booster", re.IGNORECASE)
-_MODELS = re.compile(r"Bagging|Ensemble", re.IGNORECASE)
-WIDTH = 80
-SHOWN_ROWS = 5
-_MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
-LONGEST_LABEL = 16
-MOST_OUTPUTS = 30
-OUTPUT_WIDTH = 28
-LONGEST_NOTE = 400
+class Table(NamedTuple):
+    """A table of a report, which each surface renders in its own way."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    notes: Sequence[str] = ()
+    chosen: int | None = None  # the row of the recommended size
+
+    def lines(self) -> list[str]:
+        """Return the table for a terminal; columns without room are left out, from the last one on."""
+        if not self.rows:
+            return []
+        first, *others = self.heads
+        table = [[first[:1].upper() + first[1:], *others], *self.rows]
+        n_columns = next(n for n in range(len(self.heads), 0, -1) if n == 1 or _width(table, n) <= WIDTH - 2)
+        least = THREE_WIDTHS if n_columns == 3 and _width(table, 3, THREE_WIDTHS) <= WIDTH - 2 else ()
+        body = aligned([row[:n_columns] for row in table], least)
+        notes = [line for note in self.notes for line in wrapped(note, indent="  ")]
+        return [*filter(None, [self.title]), *(f"  {line}" for line in body), *notes]
+
+    def markdown(self) -> list[str]:
+        """Return the lines of the table in Markdown, with everything in it escaped, and an empty line at the end."""
+        if not self.rows:
+            return []
+        cells = [[escaped_markdown(cell, 40) for cell in row] for row in (self.heads, *self.rows)]
+        notes = [line for note in self.notes for line in (escaped_markdown(note, 400), "")]
+        return [*markdown_table(cells), *notes]
 
 
-class CriterionRow(NamedTuple):
-    """The size in one respect, as text.
-
-    Attributes
-    ----------
-    name, size, interval : str
-    there : str
-        The everyday measure at that size; empty where the curve does not reach it.
-    is_chosen : bool
-        Whether the recommended size is this one.
-    """
-
-    name: str
-    size: str
-    interval: str
-    there: str
-    is_chosen: bool
+def _widths(table: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[int]:
+    longest = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [max(pair) for pair in zip_longest(longest, least, fillvalue=0)]
 
 
-class LabelRow(NamedTuple):
-    """The share of the rows of one label that are predicted right, as text.
-
-    Attributes
-    ----------
-    label, rows, right, interval : str
-    recommended : str
-        That share at the recommended size; a dash where the label has too few rows for it, empty without such a size.
-    predicted : tuple of str
-        Rows by predicted label, in the order of the labels.
-    """
-
-    label: str
-    rows: str
-    right: str
-    interval: str
-    recommended: str
-    predicted: tuple[str, ...]
+def _width(table: Sequence[Sequence[str]], n_columns: int, least: Sequence[int] = ()) -> int:
+    return sum(_widths([row[:n_columns] for row in table], least)) + 2 * (n_columns - 1)
 
 
-def criteria_rows(report: ReportContent) -> list[CriterionRow]:
-    """Return a row of text for the size in every respect."""
-    curve, chosen = report.error_curve, report.recommendation.criterion
-    return [
-        CriterionRow(
-            name=_purpose(found, report),
-            size=recommended_text(found),
-            interval=recommended_interval_text(found),
-            there=measure_text(report, curve.at(found.size)) if found.size and curve.reaches(found.size) else "",
-            is_chosen=found.criterion == chosen,
+def aligned(table: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[str]:
+    """Return the lines of a table, its first column flush left and the others flush right."""
+    widths = _widths(table, least)
+    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in table]
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown, the first row its head, and an empty line."""
+    head, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return [head, "|" + "---|" * len(rows[0]), *others, ""]
+
+
+def criteria_table(report: ReportContent) -> Table:
+    """Return the size in every respect, and what the everyday measure is there."""
+    curve, criteria = report.error_curve, report.criteria or (report.recommendation,)
+    rows = [
+        (
+            "RMSE"
+            if report.task == "regression" and found.criterion == "error"
+            else _filled(_CRITERIA[found.criterion].row, found),
+            recommended_text(found),
+            recommended_interval_text(found),
+            measure_text(report, curve.at(found.size)) if found.size and curve.reaches(found.size) else "",
         )
-        for found in report.criteria or (report.recommendation,)
+        for found in criteria
     ]
+    heads = ("enough for", f"{member_noun(report)}s", _interval_head(report), f"{measure_name(report)} there")
+    chosen = [found.criterion for found in criteria].index(report.recommendation.criterion)
+    return Table(heads, rows, chosen=chosen)
 
 
-def criteria_markdown(report: ReportContent) -> list[str]:
-    """Return the sizes in every respect as a table of Markdown; no lines where there is one."""
-    rows = criteria_rows(report)
-    if len(rows) < 2:
-        return []
-    cells = [[escaped_markdown(row.name, 40), row.size, row.interval, row.there] for row in rows]
-    there = escaped_markdown(measure_name(report), 24)
-    return markdown_table([["enough for", f"{member_noun(report)}s", "interval", f"{there} there"], *cells])
+def _interval_head(report: ReportContent) -> str:
+    return f"{level_text(report.error_curve.interval_level)} interval"
 
 
-def label_rows(report: ReportContent, most: int) -> list[LabelRow]:
-    """Return the rows of all labels in their order; of more than `most` labels, of those with the largest errors."""
-    found = _listed_labels(report, most)
+def label_table(report: ReportContent, most: int) -> Table:
+    """Return the rows of all labels that are predicted right; of more than `most`, of those with the largest errors."""
+    found, size = _listed_labels(report, most), report.recommended_size
     names = short_names([errors.label for errors in found], LONGEST_LABEL)
-    return [_label_row(name, errors, report.recommended_size) for name, errors in zip(names, found, strict=True)]
+    heads = ["label", "rows", "right", _interval_head(report), *([f"right with {size}"] if size else [])]
+    rows = [_label_row(name, errors)[: len(heads)] for name, errors in zip(names, found, strict=True)]
+    notes = [note for note in (_hidden_labels(report, most), _few_rows_note(report, most)) if note]
+    return Table(heads, rows, "Right by label:", notes)
 
 
-def short_names(names: Sequence[str], limit: int) -> list[str]:
-    """Return names of at most `limit` characters: their beginnings, or both ends where beginnings would be the same."""
-    whole = [printable(name) for name in names]
-    begun = [printable(name, limit) for name in whole]
-    if len(set(begun)) == len(set(whole)):
-        return begun
-    end = (limit - 1) // 2
-    return [name if len(name) <= limit else f"{name[: limit - 1 - end]}…{name[-end:]}" for name in whole]
+def _label_row(name: str, errors: LabelErrors) -> list[str]:
+    low, high = errors.interval
+    there = error_text(1.0 - errors.recommended_error, ZERO_ONE)
+    return [
+        name,
+        str(errors.n_rows),
+        error_text(1.0 - errors.error, ZERO_ONE),
+        interval_text((1.0 - high, 1.0 - low), ZERO_ONE),
+        "-" if there == NOT_KNOWN else there,
+    ]
 
 
 def _listed_labels(report: ReportContent, most: int) -> Sequence[LabelErrors]:
@@ -293,27 +339,6 @@ def _listed_labels(report: ReportContent, most: int) -> Sequence[LabelErrors]:
         return found
     known = [errors for errors in found if errors.n_rows]
     return sorted(known, key=lambda errors: -errors.error)[:most]
-
-
-def _label_row(name: str, errors: LabelErrors, size: int | None) -> LabelRow:
-    low, high = errors.interval
-    return LabelRow(
-        label=name,
-        rows=str(errors.n_rows),
-        right=error_text(1.0 - errors.error, ZERO_ONE),
-        interval=interval_text((1.0 - high, 1.0 - low), ZERO_ONE),
-        recommended="" if size is None else _or_dash(error_text(1.0 - errors.recommended_error, ZERO_ONE)),
-        predicted=tuple(map(str, errors.predicted)),
-    )
-
-
-def _or_dash(text: str) -> str:
-    return "-" if text == NOT_KNOWN else text
-
-
-def label_notes(report: ReportContent, most: int) -> list[str]:
-    """Return sentences on the labels that :func:`label_rows` leaves out, and on those of few rows; empty if none."""
-    return [note for note in (_hidden_labels(report, most), _few_rows_note(report, most)) if note]
 
 
 def _hidden_labels(report: ReportContent, most: int) -> str:
@@ -350,69 +375,33 @@ def predictors(report: ReportContent) -> str:
     return f"their out-of-bag {noun}s" if report.data == "oob" else f"all {noun}s"
 
 
-def label_lines(report: ReportContent, most: int) -> list[str]:
-    """Return the accuracy by label as lines of text; none where the report has none."""
-    rows = label_rows(report, most)
-    if not rows:
+def short_names(names: Sequence[str], limit: int) -> list[str]:
+    """Return names of at most `limit` characters: their beginnings, or both ends where beginnings would be the same."""
+    whole = [printable(name) for name in names]
+    begun = [printable(name, limit) for name in whole]
+    if len(set(begun)) == len(set(whole)):
+        return begun
+    end = (limit - 1) // 2
+    return [name if len(name) <= limit else f"{name[: limit - 1 - end]}…{name[-end:]}" for name in whole]
+
+
+def confusion_rows(report: ReportContent, most: int) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the rows of the confusion matrix by the name of their label; none with more than `most` labels."""
+    found = report.label_errors
+    if len(found) > most:
         return []
-    level = level_text(report.error_curve.interval_level)
-    size = report.recommended_size
-    here = number_text(report, report.n_members)
-    head = LabelRow("", "rows", here, f"{level} interval", f"with {size}" if size else "", ())
-    notes = [line for note in label_notes(report, most) for line in wrapped(note, indent="  ")]
-    return ["Right by label:", *map(_line, [head, *rows]), *notes]
-
-
-def _line(row: LabelRow) -> str:
-    cells = f"{row.rows:>8}{row.right:>16}{row.interval:>22}{row.recommended:>14}"
-    return f"  {row.label:<{LONGEST_LABEL}}{cells}".rstrip()
-
-
-def label_markdown(report: ReportContent, most: int) -> list[str]:
-    """Return the accuracy by label as a table of Markdown; no lines where the report has none."""
-    rows = label_rows(report, most)
-    if not rows:
-        return []
-    cells = [[escaped_markdown(row.label, 40), row.rows, row.right, row.interval, row.recommended] for row in rows]
-    size = report.recommended_size
-    names = ["label", "rows", "right", "interval", *([f"right with {size}"] if size else [])]
-    table = markdown_table([names, *(row[: len(names)] for row in cells)])
-    notes = (_hidden_labels(report, most), escaped_markdown(_few_rows_note(report, most), LONGEST_NOTE))
-    return [*table, *(line for note in notes if note for line in (note, ""))]
+    names = short_names([errors.label for errors in found], LONGEST_LABEL)
+    return [(name, errors.predicted) for name, errors in zip(names, found, strict=True)]
 
 
 def confusion_lines(report: ReportContent, most: int) -> list[str]:
     """Return the confusion matrix as lines of text; none with more than `most` labels or where it is too wide."""
-    rows = label_rows(report, most)
-    if not rows or len(report.label_errors) > most:
+    rows = confusion_rows(report, most)
+    table = [["", *(name for name, _ in rows)], *([name, *map(str, counts)] for name, counts in rows)]
+    if not rows or _width(table, len(table[0])) > WIDTH - 2:
         return []
-    width = 2 + max(len(text) for row in rows for text in (row.label, *row.predicted))
-    if 2 + LONGEST_LABEL + width * len(rows) > WIDTH:
-        return []
-    lines = [("", [row.label for row in rows]), *((row.label, list(row.predicted)) for row in rows)]
-    return [
-        f"Rows by label (down) and by the label of {predictors(report)} (across):",
-        *(f"  {label:<{LONGEST_LABEL}}{''.join(f'{text:>{width}}' for text in cells)}" for label, cells in lines),
-    ]
-
-
-class OutputRow(NamedTuple):
-    """One output, as text.
-
-    Attributes
-    ----------
-    name : str
-    value, limit : str
-        The everyday measure at the current size, and of the infinite ensemble.
-    size, interval : str
-        Recommended size of this output alone, and its interval.
-    """
-
-    name: str
-    value: str
-    limit: str
-    size: str
-    interval: str
+    head = f"Rows by label (down) and by the label of {predictors(report)} (across):"
+    return [head, *(f"  {line}" for line in aligned(table))]
 
 
 def output_sentence(report: ReportContent) -> str:
@@ -423,53 +412,27 @@ def output_sentence(report: ReportContent) -> str:
     return f"Figures are of the worst of {len(report.outputs)} outputs, {name!r}, where no other is named."
 
 
-def output_rows(report: ReportContent) -> list[OutputRow]:
-    """Return a row of text for each output, at most 30; none for a model of one output."""
-    shown = list(report.outputs.items())[:MOST_OUTPUTS]
-    names = short_names([name for name, _ in shown], OUTPUT_WIDTH)
-    return [
-        OutputRow(
-            name=name,
-            value=measure_text(found, found.error),
-            limit=measure_text(found, found.error_curve.asymptote),
-            size=recommended_text(found.recommendation),
-            interval=recommended_interval_text(found.recommendation),
+def output_table(report: ReportContent, most: int = MOST_OUTPUTS) -> Table:
+    """Return a row for each of the first outputs, with the size that it alone needs; none for a model of one output."""
+    shown = list(report.outputs.items())[:most]
+    names = short_names([name for name, _ in shown], 28)
+    rows = [
+        (
+            name,
+            measure_text(found, found.error),
+            measure_text(found, found.error_curve.asymptote),
+            recommended_text(found.recommendation),
+            recommended_interval_text(found.recommendation),
         )
         for name, (_, found) in zip(names, shown, strict=True)
     ]
-
-
-def output_lines(report: ReportContent, most: int = MOST_OUTPUTS) -> list[str]:
-    """Return the table of the first outputs for a terminal; no lines for a model of one output."""
-    if not report.outputs:
-        return []
-    head = f"  {'':<{OUTPUT_WIDTH}}{measure_name(report)[:11]:>12}{'at infinity':>14}{'members':>22}"
-    lines = [
-        f"  {row.name:<{OUTPUT_WIDTH}}{row.value:>12}{row.limit:>14}{row.size:>22}"
-        for row in output_rows(report)[:most]
-    ]
-    return ["", "By output:", head, *lines, *_others(report, most)]
-
-
-def output_markdown(report: ReportContent) -> list[str]:
-    """Return the table in Markdown; no lines for a model of one output."""
-    if not report.outputs:
-        return []
-    rows = [row._replace(name=escaped_markdown(row.name, OUTPUT_WIDTH)) for row in output_rows(report)]
-    head = ("output", escaped_markdown(measure_name(report), 24), "at infinity", "members", "interval")
-    return [*markdown_table([head, *rows]), *_others(report, MOST_OUTPUTS)]
-
-
-def _others(report: ReportContent, most: int) -> list[str]:
     n_more = len(report.outputs) - most
-    return [f"  {n_more} more are in the attribute outputs."] if n_more > 0 else []
+    heads = ("output", measure_name(report), "at infinity", f"{member_noun(report)}s", _interval_head(report))
+    return Table(heads, rows, "By output:", [f"{n_more} more are in the attribute outputs."] if n_more > 0 else ())
 
 
 def wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
-    """Return a text as lines of at most 80 characters that keep each number with its percent sign.
-
-    Lines begin with `indent`, all but the first with `later` after it.
-    """
+    """Return a text as lines of at most 80 characters, after `indent`, and all but the first after `later` too."""
     held = text.replace(" %", "\xa0%")
     lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
     return [line.replace("\xa0", " ") for line in lines]
@@ -481,19 +444,10 @@ def escaped_markdown(text: str, limit: int) -> str:
     return _MARKDOWN_SYNTAX.sub(lambda sign: f"&#{ord(sign.group())};", printable(text, limit))
 
 
-def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown, the first row its head, and an empty line."""
-    head, *others = (f"| {' | '.join(row)} |" for row in rows)
-    return [head, "|" + "---|" * len(rows[0]), *others, ""]
-
-
 def first_rows(kind: str, table: pd.DataFrame) -> str:
     """Return the first rows of a table as text of at most 80 columns, below their number."""
     shown = "" if len(table) <= SHOWN_ROWS else f", of which these are the first {SHOWN_ROWS}"
     return f"{kind} of {counted(len(table), 'row')}{shown}:\n{table.head(SHOWN_ROWS).to_string(line_width=80)}"
-
-
-MOST_LABELS = 10  # of a table by label
 
 
 def member_noun(report: ReportContent) -> str:
@@ -503,7 +457,7 @@ def member_noun(report: ReportContent) -> str:
 
 def noun_of(model: str) -> str:
     """Return what one member is called: "tree" of a forest, "sample" of answers, "model" of bags, else "member"."""
-    if _SAMPLES.search(model):
+    if model == "AnswerEnsemble":
         return "sample"
     if _TREES.search(model):
         return "tree"
@@ -551,6 +505,12 @@ def variance_sentence(report: ReportContent) -> str:
 
 def detail(report: ReportContent) -> str:
     """Return what a summary leaves out: findings in full, the size in every respect, labels, and how all is known."""
+    tables = (
+        criteria_table(report).lines(),
+        output_table(report).lines(),
+        label_table(report, MOST_LABELS).lines(),
+        confusion_lines(report, MOST_LABELS),
+    )
     sentences = [
         *(f"{'Doubt' if each.kind == 'doubt' else 'Note'}: {with_code(each)}" for each in report.findings),
         reason_sentence(report),
@@ -560,20 +520,15 @@ def detail(report: ReportContent) -> str:
     return "\n".join(
         [
             *(line for sentence in sentences if sentence for line in wrapped(sentence)),
-            *size_lines(report),
-            *output_lines(report),
-            *_label_lines(report),
+            *(line for table in tables if table for line in ("", *table)),
             "",
             *(line for sentence in origin_sentences(report) for line in wrapped(sentence)),
         ]
     )
 
 
-def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
-    """Return label, value and interval at the sizes of the summary: one, the current, the recommended, and infinity.
-
-    The values are those of the everyday measure: the accuracy, the root of the mean squared error, or the metric.
-    """
+def size_table(report: ReportContent) -> Table:
+    """Return the everyday measure at the sizes of the summary: one, the current, the recommended, and infinity."""
     curve, now, recommended = report.error_curve, report.n_members, report.recommendation.size
     sizes: list[tuple[str, float]] = []
     if curve.sizes[0] == 1 and now > 1:
@@ -586,9 +541,9 @@ def error_lines(report: ReportContent) -> list[tuple[str, str, str]]:
     if report.is_actionable and recommended not in (None, 1, now) and curve.reaches(recommended):
         sizes.append((f"{number_text(report, recommended)} (recommended)", recommended))
         sizes.sort(key=lambda line: line[1])
-    lines = [(label, *_measured(report, curve.at(size), curve.interval_at(size))) for label, size in sizes]
-    limit = f"infinitely many {member_noun(report)}s"
-    return [*lines, (limit, *_measured(report, curve.asymptote, curve.asymptote_interval))]
+    rows = [(label, *_measured(report, curve.at(size), curve.interval_at(size))) for label, size in sizes]
+    limit = f"infinitely many {member_noun(report)}s", *_measured(report, curve.asymptote, curve.asymptote_interval)
+    return Table(("on new rows", measure_name(report), _interval_head(report)), [*rows, limit])
 
 
 def measure_name(report: ReportContent) -> str:
@@ -646,10 +601,8 @@ def _measured(report: ReportContent, error: float, interval: tuple[float, float]
 
 
 def gain_texts(report: ReportContent, here: float, there: float) -> tuple[str, str]:
-    """Return the everyday measure at two sizes; one text twice where the values differ by less than half a digit.
-
-    Values next to a limit of rounding would differ by a whole digit.
-    """
+    """Return the everyday measure at two sizes; one text twice where the values differ by less than half a digit."""
+    # Values next to a limit of rounding would differ by a whole digit.
     curve = report.error_curve
     errors = [curve.asymptote if math.isinf(size) else curve.at(size) for size in (here, there)]
     first, second = (measure_text(report, error) for error in errors)
@@ -684,59 +637,18 @@ def points_text(value: float, metric: str) -> str:
     return f"{_number(value, metric)} points" if metric in SHARES else _number(value, metric)
 
 
-def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, its first column flush left and the others flush right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in table]
-
-
-def comparison_heads(reports: Mapping[str, ReportContent]) -> list[str]:
-    """Return the heads of the columns of :func:`comparison_rows`."""
+def comparison_table(reports: Mapping[str, ReportContent]) -> Table:
+    """Return several reports side by side: size, everyday measure, the size that is enough, and rows."""
     first, noun = next(iter(reports.values())), common_noun(map(member_noun, reports.values()))
-    interval = f"{level_text(first.error_curve.interval_level)} interval"
-    return ["", f"{noun}s", measure_name(first), interval, "limit", "needed", "rows"]
-
-
-def comparison_rows(reports: Mapping[str, ReportContent]) -> list[list[str]]:
-    """Return a line for each of several reports: name, size, everyday measure, the size that is enough, and rows."""
     names = short_names(list(reports), 18)
-    return [_comparison_row(name, report) for name, report in zip(names, reports.values(), strict=True)]
-
-
-def _comparison_row(name: str, report: ReportContent) -> list[str]:
-    curve = report.error_curve
-    here, interval = _measured(report, report.error, report.error_interval)
-    limit, _ = _measured(report, curve.asymptote, curve.asymptote_interval)
-    size = recommended_text(report.recommendation)
-    guess = "" if report.is_actionable else "?"
-    return [name, str(report.n_members), here, interval, limit, f"{size}{guess}", str(report.n_rows)]
-
-
-def size_lines(report: ReportContent) -> list[str]:
-    """Return a small table of how many members each respect takes."""
-    level = level_text(report.error_curve.interval_level)
-    return [
-        "",
-        table_row("Enough for", f"{member_noun(report)}s", f"{level} interval"),
-        *(table_row(row.name, row.size, row.interval) for row in criteria_rows(report)),
-    ]
-
-
-def _purpose(found: SizeRecommendation, report: ReportContent) -> str:
-    """Return the name of a respect, at most 37 characters long."""
-    if found.criterion == "agreement":
-        return f"{level_text(1.0 - found.tolerance)} of labels as at infinity"
-    if found.of_metric is not None:
-        return f"{printable(found.of_metric, 16)} within {_two_digits(found.tolerance)}"
-    if found.criterion == "probability":
-        return "probabilities (Brier score)"
-    return "RMSE" if report.task == "regression" else f"accuracy within {100.0 * found.tolerance:.2g} points"
-
-
-def _label_lines(report: ReportContent) -> list[str]:
-    """Return errors by label and the confusion matrix, each after an empty line; none where the report has none."""
-    tables = (label_lines(report, MOST_LABELS), confusion_lines(report, MOST_LABELS))
-    return [line for table in tables if table for line in ("", *table)]
+    rows = []
+    for name, report in zip(names, reports.values(), strict=True):
+        here, interval = _measured(report, report.error, report.error_interval)
+        limit, _ = _measured(report, report.error_curve.asymptote, report.error_curve.asymptote_interval)
+        size = recommended_text(report.recommendation) + ("" if report.is_actionable else "?")
+        rows.append((name, str(report.n_members), here, interval, limit, size, str(report.n_rows)))
+    heads = ("", f"{noun}s", measure_name(first), _interval_head(first), "limit", "needed", "rows")
+    return Table(heads, rows)
 
 
 def spread_sentences(report: ReportContent) -> list[str]:
@@ -798,8 +710,3 @@ def facts(report: ReportContent) -> list[tuple[str, str]]:
 def origin_sentences(report: ReportContent) -> list[str]:
     """Return the facts on how the figures are known as sentences."""
     return [f"{name}: {text}." for name, text in facts(report)]
-
-
-def table_row(label: str, error: str, interval: str) -> str:
-    """Return a line of a table with three columns, at most 80 columns wide."""
-    return f"  {label:<37}{error:>15}  {interval:>24}".rstrip()

@@ -20,7 +20,6 @@ from ens_plugin.report.budget import check_limits
 from ens_plugin.report.result import Costs, LinearCost
 from ens_plugin.report.text import bytes_text, seconds_text
 
-BATCH_ROWS = 1000
 # A request of one row takes microseconds to milliseconds, and its quartiles take some rounds.
 REQUESTS, BATCHES = 31, 5
 
@@ -69,11 +68,11 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
     >>> costs.bytes.per_member < costs.bytes.at(50) / 50
     True
     """
-    rows = first_rows(X, BATCH_ROWS)
+    rows = first_rows(X, 1000)
     n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     if not n_rows:
         raise InputError("X has no rows to predict; pass one or more.")
-    n_members, one, whole = _member_count(model), first_of(model, 1), _as_cut(model)
+    n_members, one, whole = _member_count(model), first_of(model, 1), replace_ensemble(model, lambda whole: whole)
     if not hasattr(whole, "predict"):
         raise UnsupportedModelError(
             f"This {type(whole).__name__} has no predict whose time could be measured. "
@@ -95,11 +94,6 @@ def _member_count(model: Any) -> int:
         ensemble = inner_ensemble(model)
         several = output_count(ensemble) > 1
         return find_adapter(output_ensemble(ensemble, 0) if several else ensemble).n_members
-
-
-def _as_cut(model: Any) -> Any:
-    """Return the model in the form in which it is cut, with all members; of a search, its best estimator."""
-    return replace_ensemble(model, lambda ensemble: ensemble)
 
 
 def _predicting(one: Any, whole: Any, requests: list[Any], n_rounds: int, n_members: int) -> LinearCost:

@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MAX_SIZE = 5001
+PROBE_SIZE = 50
+# With fewer no estimated size is used: four out-of-bag members of a row can all agree by chance, and the size would be
+# far too small.
+FEWEST_OUT_OF_BAG = 5
+
+
 def known_task(estimator: Any) -> Literal["classification", "regression"] | None:
     """Return the task of an estimator; None where its class does not state it."""
     try:
@@ -219,12 +226,9 @@ def _finished(decided: GrowthStep, last: GrowthStep, kept: int, suffices: bool) 
 
 @dataclass
 class Steps:
-    """Preprocessing steps before an ensemble, in no pipeline, in one, or in several nested ones.
+    """Preprocessing steps before an ensemble, in no pipeline, in one, or in several nested ones."""
 
-    The pipelines are unfitted, the outermost first; each one's last step is the next pipeline or the ensemble.
-    """
-
-    pipelines: list[Pipeline]
+    pipelines: list[Pipeline]  # unfitted, the outermost first; each one's last step is the next, or the ensemble
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Fit the steps, and return the transformed rows that the ensemble is trained on."""
@@ -263,13 +267,6 @@ def _check_steps(pipeline: Pipeline) -> None:
                 "would not be trained on the rows of X, one for one. Apply this step first, and grow the steps after "
                 "it."
             )
-
-
-MAX_SIZE = 5001
-PROBE_SIZE = 50
-# Below these limits no estimated size is used.  Four out-of-bag members per row can all agree by chance, and the size
-# would be far too small.
-FEWEST_OUT_OF_BAG = 5
 
 
 @ends_at_caller

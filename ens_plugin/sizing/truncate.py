@@ -25,6 +25,12 @@ from ens_plugin.report.result import SizeRecommendation
 from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
 from ens_plugin.sizing.budget import allowed_size, alternating, first_of, first_rows, pickled_bytes
 
+ROUNDS = 5
+# Of few members; one fit that something else held up, such as the start of threads, does not move their median.
+FIT_ROUNDS = 3
+# The time of one member is taken from two fits of different sizes, so that the constant cost of a fit cancels.
+FEW, MORE = 2, 10
+
 
 @ends_at_caller
 def truncate(
@@ -117,13 +123,11 @@ def labels(model: Any, rows: Any) -> NDArray[Any]:
 
 
 def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
-    """Return whether a copy of an ensemble has the same predictions as the ensemble, up to rounding.
-
-    Threads add the members' outputs in any order, so the predictions of one model differ by a few bits from call to
-    call.  Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
-    B M; their means may therefore differ by B M times the machine epsilon of their type.  Labels are equal, except
-    where the two highest chances are nearer to each other than twice that.
-    """
+    """Return whether a copy of an ensemble has the same predictions as the ensemble, up to rounding."""
+    # Threads add the members' outputs in any order, so the predictions of one model differ by a few bits from call to
+    # call. Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
+    # B M; their means may therefore differ by B M times the machine epsilon of their type. Labels are equal, except
+    # where the two highest chances are nearer to each other than twice that.
     mean, found = _mean_outputs(model, rows), _mean_outputs(copy, rows)
     if mean.dtype.kind != "f" or found.shape != mean.shape:
         return np.array_equal(mean, found)
@@ -150,38 +154,19 @@ def _rounding(model: Any, rows: Any, mean: NDArray[Any]) -> float:
     return float(adapter.n_members * np.finfo(mean.dtype).eps * max(outputs, np.abs(mean).max()))
 
 
-PREDICTED_ROWS = 10_000
-ROUNDS = 5
-# Of few members; one fit that something else held up, such as the start of threads, does not move their median.
-FIT_ROUNDS = 3
-# The time of one member is taken from two fits of different sizes, so that the constant cost of a fit cancels.
-FEW, MORE = 2, 10
-
-
 @dataclass(frozen=True)
 class Savings:
-    """Costs of an ensemble at its current size, and cut to a smaller size.
-
-    Attributes
-    ----------
-    bytes_now, bytes_cut : int
-        Bytes of the pickled models.
-    n_rows : int
-        Number of rows whose prediction was timed.
-    predict_seconds_now, predict_seconds_cut : float
-        Medians over alternating rounds of the model's own ``predict``.
-    fit_seconds_per_member : float or None
-        Training time of one more member, from medians over alternating fits; None where the model cannot be fitted
-        again with fewer members (a Booster has no parameters to fit with), or more members took no longer.
-    """
+    """Costs of an ensemble at its current size, and cut to a smaller size."""
 
     n_members: int
     size: int
-    bytes_now: int
+    bytes_now: int  # pickled
     bytes_cut: int
-    n_rows: int
-    predict_seconds_now: float
+    n_rows: int  # whose prediction was timed
+    predict_seconds_now: float  # medians over alternating rounds of the model's own predict
     predict_seconds_cut: float
+    # Of one more member, from medians over alternating fits; None where the model cannot be fitted again with fewer
+    # members (a Booster has no parameters to fit with), or more members took no longer.
     fit_seconds_per_member: float | None
 
     def rows(self) -> list[tuple[str, str, str, str]]:
@@ -206,7 +191,7 @@ def _row(label: str, now: float, cut: float, text: Callable[[float], str]) -> tu
 def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
     """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members."""
     smaller = truncate(model, size)
-    rows = first_rows(X, PREDICTED_ROWS)
+    rows = first_rows(X, 10_000)
     now, cut = map(median, alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS))
     ensemble, features = unwrap(model, X)
     n_members = find_adapter(ensemble).n_members
@@ -249,14 +234,11 @@ def _size_parameter(ensemble: Any, n_members: int) -> str | None:
 
 @dataclass(frozen=True)
 class Check:
-    """One requirement on an ensemble, and whether the ensemble satisfies it.
-
-    The measured value and the limit on it are None where the requirement has no number.
-    """
+    """One requirement on an ensemble, and whether the ensemble satisfies it."""
 
     name: str
     passed: bool
-    value: float | None
+    value: float | None  # None, as is the limit, where the requirement has no number
     limit: float | None
     sentence: str
 
@@ -278,13 +260,11 @@ def _required(report: EnsembleReport) -> list[SizeRecommendation]:
 def cut_checks(
     model: Any, cut: Any, X: Any, report: EnsembleReport, cut_report: EnsembleReport, sample_weight: ArrayLike | None
 ) -> tuple[Check, ...]:
-    """Return checks whether a cut ensemble is enough by its own report, and has the error that the whole one's has.
-
-    Where the size is by the agreement, the labels of both on held-out rows are compared too.  On training rows they are
-    not: most members were trained on a row, and predict its own label whatever their number.
-    """
+    """Return checks whether a cut ensemble is enough by its own report, and has the error that the whole one's has."""
     checks = [_enough_check(cut_report), _error_check(report, cut_report)]
     wanted = 1.0 - report.recommendation.tolerance
+    # On training rows labels are not compared: most members were trained on a row, and predict its own label whatever
+    # their number.
     if report.recommendation.criterion == "agreement" and report.data == "holdout":
         of_labels = labels(model, X), labels(cut, X)
         checks.insert(1, _agreement_check(*of_labels, report, cut_report, wanted, sample_weight))
@@ -355,11 +335,9 @@ class AnalysedModel(NamedTuple):
 def sufficient_cut(
     whole: AnalysedModel, size: int, progress: Progress | None = None, most: int = MAX_SIZE
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
-    """Cut an ensemble to the first size that is enough by its own report, or misses its error; else keep all.
-
-    Where `most` members are allowed, fewer than all, as many are kept if no fewer are enough, and only the error is
-    checked.
-    """
+    """Cut an ensemble to the first size that is enough by its own report, or misses its error; else keep all."""
+    # Where `most` members are allowed, fewer than all, as many are kept if no fewer are enough, and only the error is
+    # checked.
     while (size := min(size, most)) < whole.report.n_members:
         cut = truncate(whole.model, size)
         cut_report = _report_on_cut(cut, size, whole, progress, is_limited=size == most)

@@ -69,9 +69,10 @@ from ens_plugin.spark.partition import (
     to_bytes,
 )
 
-FEW_ROWS = 4_000_000
+FEW_ROWS = 4_000_000  # whose parts the driver merges itself
 # Of a table whose rows are read once more on the driver, which bounds memory.
 MOST_VALUES = 2_000_000
+LARGEST_KEY = int(np.iinfo(np.uint64).max)
 LOGGER = logging.getLogger(__name__)
 COLUMN = "part"
 
@@ -194,13 +195,6 @@ def _own_columns(model: Any) -> Sequence[str] | str:
     return list(several) if several else str(model.getOrDefault("featuresCol"))
 
 
-# Of these rows a stored copy of the model is recognised; the driver lets all members predict them.
-PROVED_ROWS = 512
-# With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
-SPARE_DEVIATIONS = 6.0
-LARGEST_KEY = int(np.iinfo(np.uint64).max)
-
-
 def analyze(
     model: Any,
     df: Any,
@@ -320,10 +314,12 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
     if data == "oob":
         adapter.distributed_bags(counts.all, 0)
         check_positions(df.sparkSession, counts, str(named.row))
+    kinds = dict(df.dtypes)
+    has_words = any(kinds[name] == "string" for name in columns.features)
     limit = sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size))
     plan = Plan(
         features=columns.features,
-        as_frame=_takes_names(model, ensemble) or (ensemble is not model and _has_words(df, columns)),
+        as_frame=_takes_names(model, ensemble) or (ensemble is not model and has_words),
         sample_limit=limit,
         sampling_seed=sampling_seed(np.random.default_rng(settings.random_state)),
         highest_key=_highest_key(counts, limit),
@@ -351,15 +347,13 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
     with threadpool_limits(limits=1, user_api="blas"):
         if data == "oob":
             compare_with_stored(adapter, tallied.sample, kept.row)
-        known = KnownRows(
-            sampled_labels=target_labels(kept.target, adapter.classes),
-            has_own_labels=True,
-        )
+        known = KnownRows(sampled_labels=target_labels(kept.target, adapter.classes), has_own_labels=True)
         report = build_report(adapter, tallied, settings, known)
     report = with_findings(report, doubts)
     if data == "oob":
         report = with_findings(report, step_findings(model, None, None, not_judged="its rows are on a cluster"))
-    proof = prove_by_rows(model, rows_of(collected_table(rows.limit(PROVED_ROWS)), plan).features)
+    # Of these rows a stored copy of the model is recognised; the driver lets all members predict them.
+    proof = prove_by_rows(model, rows_of(collected_table(rows.limit(512)), plan).features)
     return replace(report, basis=replace(report.basis, n_repeated=n_repeated), proof=proof)
 
 
@@ -407,14 +401,10 @@ def _takes_names(model: Any, ensemble: Any) -> bool:
     return find_library(ensemble).feature_names(ensemble) is not None
 
 
-def _has_words(df: Any, columns: Columns) -> bool:
-    kinds = dict(df.dtypes)
-    return any(kinds[name] == "string" for name in columns.features)
-
-
 def _highest_key(counts: RowCounts, limit: int) -> int:
     """Return the key above which no row is sampled, so that executors keep few rows more than needed."""
-    wanted = limit + SPARE_DEVIATIONS * np.sqrt(limit) + 1.0
+    # With this bound on keys, all but one of 10^9 analyses have enough rows for the sample.
+    wanted = limit + 6.0 * np.sqrt(limit) + 1.0
     if wanted >= counts.weighted:
         return LARGEST_KEY
     return int(wanted / counts.weighted * LARGEST_KEY)

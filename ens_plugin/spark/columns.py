@@ -22,7 +22,8 @@ from ens_plugin.core.validation import counted
 from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
 
-ERROR_LINE = re.compile(r"[\w.]*(Error|Exception)\b")
+NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
+VECTOR = "vector"
 NO_CONNECT = (
     "Spark Connect has no broadcasts, which send the model to the executors. Use a classic session on the machine of "
     "the driver: SparkSession.builder.master(...), without remote(...) and SPARK_REMOTE."
@@ -86,12 +87,8 @@ def _explained(message: str) -> str:
             "The Spark job failed: a Python worker died each time it was started. It may need more memory "
             "(spark.executor.memoryOverhead, spark.executor.pyspark.memory). The log of the executors has details."
         )
-    causes = [line for line in lines if ERROR_LINE.match(line)] or [java_reason(message)]
+    causes = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)] or [java_reason(message)]
     return f"The Spark job failed: {causes[-1].rstrip('.')}. The log of the executors has details."
-
-
-NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
-VECTOR = "vector"
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,13 @@ from ens_plugin.findings import Finding, finding
 
 Marks = NDArray[np.uint64]
 
-N_SPLITS = 4
-MARKED_ROWS = 20_000
-DOUBTED_SHARE = 0.01
-WHOLE = 0
-
+N_SPLITS = 4  # of the columns into halves
+MARKED_ROWS = 20_000  # whose hashes reach the driver
+WHOLE = 0  # the part of a mark that is of the whole record
+MERGED_AT_ONCE = 16
+TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
+# The columns of sampled rows that have an entry for each member.
+BY_MEMBER = ("outputs", "counted")
 REMEDIES = (
     "A row with a copy in a member's bag is not really out of bag, so the out-of-bag error may be far too low. Train "
     "without the copies, or analyse the rows on one machine with ens_plugin.analyze and its groups=."
@@ -45,11 +47,9 @@ REMEDIES = (
 
 
 def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Marks:
-    """Return hashes of rows of a block, by which equal and nearly equal rows are found, also in other blocks.
-
-    A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
-    are then kept, too.
-    """
+    """Return hashes of rows of a block, by which equal and nearly equal rows are found, also in other blocks."""
+    # A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
+    # are then kept, too.
     hashed = hash_rows(features, rows)
     if hashed is None:
         return np.zeros((3, 0), dtype=np.uint64)
@@ -71,11 +71,9 @@ def merge_marks(marks: list[Marks]) -> Marks:
 
 
 def repeated_shares(marks: Marks) -> tuple[float, float]:
-    """Return the share of rows whose record occurs more than once, and of rows that look like copies.
-
-    The first is exact for the sampled records; the second counts, for each split of the columns, repeated rows whose
-    values in the worse of its halves no other record has.  Fewer than five records may be blank forms.
-    """
+    """Return the share of rows whose record occurs more than once, and of rows that look like copies."""
+    # The first is exact for the sampled records; the second counts, for each split of the columns, repeated rows whose
+    # values in the worse of its halves no other record has. A few records may be blank forms.
     whole = marks[1:, marks[0] == WHOLE]
     n_rows, repeated = max(whole.shape[1], 1), _repeated(whole)
     if np.unique(whole[1, repeated]).size < FEWEST_COPIED:
@@ -111,39 +109,22 @@ def copies_finding(
         copied = float(np.mean(whole.copied))
     found = f"About {100 * copied:.2g} % of {n_rows} rows look like copies of another row: same features, same target."
     n_repeated = round(repeated * n_rows)
-    if copied <= DOUBTED_SHARE:
+    if copied <= 0.01:
         return n_repeated, ()
     return n_repeated, (finding("copies", f"{found} {REMEDIES}", n_copied=copied * n_rows),)
 
 
-BY_MEMBER = ("outputs", "counted")
-
-
 @dataclass(frozen=True, eq=False)
 class KeptRows:
-    """Sampled rows with the outputs of every member.
+    """Sampled rows with the outputs of every member."""
 
-    Attributes
-    ----------
-    outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-    counted : ndarray of uint8, shape (ceil(n_members / 8), n_rows)
-        Whether each output counts, as bits, eight members to the byte.
-    target, weight : ndarray, shape (n_rows,)
-    key : ndarray of uint64, shape (n_rows,)
-        The rows with the smallest keys are the sample.
-    row : ndarray of int64, shape (n_rows,)
-        Position in training order, or a hash of the row where its position is not known.
-    code : ndarray of int64, shape (n_rows,)
-        Kind of each row.
-    """
-
-    outputs: NDArray[np.generic]
-    counted: NDArray[np.uint8]
+    outputs: NDArray[np.generic]  # shape (n_members, n_rows) or (n_members, n_rows, n_labels)
+    counted: NDArray[np.uint8]  # whether each output counts, as bits, eight members to the byte
     target: NDArray[np.generic]
     weight: FloatArray
-    key: NDArray[np.uint64]
-    row: IntArray
-    code: IntArray
+    key: NDArray[np.uint64]  # the rows with the smallest keys are the sample
+    row: IntArray  # position in training order, or a hash of the row where its position is not known
+    code: IntArray  # kind of each row
 
     def take(self, rows: NDArray[np.intp]) -> KeptRows:
         """Return the rows at the given positions."""
@@ -153,14 +134,11 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class Problems:
-    """Reasons why rows cannot be analysed.
+    """Reasons why rows cannot be analysed."""
 
-    `bad_values` are the rows with missing or infinite values that the model refuses, by feature column; `refusals`,
-    class and message of other errors, are sorted, each once.
-    """
-
+    # Rows with missing or infinite values that the model refuses, by feature column.
     bad_values: dict[str, int] = field(default_factory=dict)
-    refusals: tuple[tuple[str, str], ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()  # class and message of other errors, sorted, each once
 
     def __bool__(self) -> bool:
         return bool(self.bad_values or self.refusals)
@@ -175,16 +153,12 @@ class Problems:
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Rows that are alike in all that their record holds; a code, of which the record can be read, names each kind.
+    """Rows that are alike in all that their record holds; a code, of which the record can be read, names each kind."""
 
-    `rows`, `weight` and `squares`, shape (n_kinds,), are the number of rows, and the sums of their weights and of the
-    squared weights; codes are ascending.
-    """
-
-    code: IntArray
-    rows: FloatArray
-    weight: FloatArray
-    squares: FloatArray
+    code: IntArray  # ascending
+    rows: FloatArray  # how many are of each kind
+    weight: FloatArray  # sum of their weights
+    squares: FloatArray  # sum of the squared weights
 
     def find(self, code: IntArray) -> NDArray[np.intp]:
         """Return the position of the kind of each code, shape as `code`; there is one of every code."""
@@ -206,22 +180,12 @@ def merge_kinds(parts: Sequence[Kinds]) -> Kinds:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The record of a part of the rows, with a sample of them; None where there is none of it.
-
-    Attributes
-    ----------
-    kinds : Kinds or None
-    moments : LossMoments or None
-        Of the squared error of values.
-    kept : KeptRows or None
-    marks : ndarray of uint64, shape (3, n_marks), or None
-        Hashes of training rows, to find copies by.
-    """
+    """The record of a part of the rows, with a sample of them; None where there is none of it."""
 
     kinds: Kinds | None = None
-    moments: LossMoments | None = None
+    moments: LossMoments | None = None  # of the squared error of values
     kept: KeptRows | None = None
-    marks: Marks | None = None
+    marks: Marks | None = None  # hashes of training rows, to find copies by
     proof: ProofStatistics = field(default_factory=ProofStatistics)
     problems: Problems = field(default_factory=Problems)
 
@@ -280,35 +244,17 @@ def codes_of(adapter: EnsembleAdapter, tally: Tally, target: NDArray[Any], weigh
     return np.asarray(np.ravel_multi_index(whole, _code_shape(adapter)), dtype=np.int64)
 
 
-MERGED_AT_ONCE = 16
-TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
-
-
 @dataclass(frozen=True)
 class Plan:
-    """The settings of an analysis that every executor gets.
+    """The settings of an analysis that every executor gets."""
 
-    Attributes
-    ----------
-    features : tuple of str
-        Names of the feature columns, in the model's order.
-    as_frame : bool
-        Whether the model takes its rows as a DataFrame, with names.
-    highest_key : int
-        Largest key of a sampled row, also where few rows are below it.
-    n_trained : int or None
-        Number of training rows, if the DataFrame holds them; None for held-out rows.
-    candidate : int
-        Index of the possible draw of the bags that is tried.
-    """
-
-    features: tuple[str, ...]
-    as_frame: bool
+    features: tuple[str, ...]  # names of the columns, in the model's order
+    as_frame: bool  # whether the model takes its rows as a DataFrame, with names
     sample_limit: int
     sampling_seed: int
-    highest_key: int
-    n_trained: int | None
-    candidate: int
+    highest_key: int  # of a sampled row, also where few rows are below it
+    n_trained: int | None  # number of training rows, if the DataFrame holds them; None for held-out rows
+    candidate: int  # index of the possible draw of the bags that is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +298,10 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
                 waiting.append(_read_block(model, adapter, row_bags, rows, plan, check=not checked))
                 checked = True
             except EnsPluginError as error:
-                waiting.append(Part(problems=_problems(table, plan, error)))
+                bad_values = _bad_values(table, plan.features)
+                # Missing and infinite values explain the error.
+                refusals = () if bad_values else ((type(error).__name__, str(error)),)
+                waiting.append(Part(problems=Problems(bad_values, refusals)))
             if len(waiting) == MERGED_AT_ONCE:
                 part, waiting = merge_parts([part, *waiting], plan.sample_limit), []
     return merge_parts([part, *waiting], plan.sample_limit)
@@ -440,10 +389,13 @@ def _part(
 ) -> Part:
     tally, weight, sample = block.tally, rows.weight, block.sample
     code = codes_of(adapter, tally, target, weight)
-    usable = (tally.trials >= 2) & (weight > 0)
+    usable, moments = (tally.trials >= 2) & (weight > 0), None
+    if isinstance(tally, ValueTally) and usable.any():
+        own = select_rows(tally, usable)
+        moments = loss_moments(own.mean, own.variance, own.trials, own.target, weight[usable])
     return Part(
         kinds=added_up(code, np.ones(code.size), weight, weight**2),
-        moments=_moments(tally, usable, weight) if isinstance(tally, ValueTally) and usable.any() else None,
+        moments=moments,
         kept=KeptRows(
             sample.block.outputs,
             np.packbits(sample.block.counted, axis=0),
@@ -454,19 +406,6 @@ def _part(
             code[sample.rows],
         ),
     )
-
-
-def _moments(tally: ValueTally, usable: NDArray[np.bool_], weight: FloatArray) -> Any:
-    own = select_rows(tally, usable)
-    return loss_moments(own.mean, own.variance, own.trials, own.target, weight[usable])
-
-
-def _problems(table: pa.Table, plan: Plan, error: EnsPluginError) -> Problems:
-    """Return the numbers of missing and infinite values that explain an error; without any, the error itself."""
-    counts = _bad_values(table, plan.features)
-    if counts:
-        return Problems(bad_values=counts)
-    return Problems(refusals=((type(error).__name__, str(error)),))
 
 
 def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
@@ -482,9 +421,6 @@ def _bad_values(table: pa.Table, names: tuple[str, ...]) -> dict[str, int]:
                 bad = bad | np.isinf(values.to_numpy())
         counts[name] = int(bad.sum())
     return {name: count for name, count in counts.items() if count}
-
-
-LEAST_VARIETY = 0.25
 
 
 def tallied_rows(adapter: EnsembleAdapter, part: Part) -> Evidence:
@@ -521,7 +457,7 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
     _, copies = np.unique(kept.row, return_counts=True)
     n_rows = int(copies.sum())
     # Kish's effective number of different rows.
-    if n_rows and n_rows**2 / float((copies.astype(np.float64) ** 2).sum()) >= LEAST_VARIETY * n_rows:
+    if n_rows and n_rows**2 / float((copies.astype(np.float64) ** 2).sum()) >= 0.25 * n_rows:
         return
     numbered = "Without row_id_col, rows of equal content" if name is None else f"Rows of equal numbers in {name!r}"
     raise InputError(

@@ -49,8 +49,7 @@ def log_agreement(
     The scalars are ``ens.agreement``, a share; ``ens.agreement_size``, the trees that the wanted agreement takes, where
     they can be told; ``ens.undecided_rows``; ``ens.agreement_rows``; and ``ens.probability_sd``, where members give
     probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are ``agreement.html``,
-    ``agreement.json`` and ``undecided.csv``.  Trackers other than MLflow get the curve as a figure too, where
-    matplotlib is installed.
+    ``agreement.json`` and ``undecided.csv``.  Trackers other than MLflow get the curve as a figure too.
 
     Examples
     --------

@@ -48,7 +48,7 @@ from ens_plugin.tracking.connection import (
 )
 from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
-from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
+from ens_plugin.tracking.settings import LOCKS, AutologOptions, attempt, inform, warn_once
 from ens_plugin.tracking.trackers import MLFLOW, active_wandb_run, check_trackers, kind_of, log_to, next_prefix
 from ens_plugin.tracking.uploads import (
     Delivery,
@@ -62,26 +62,21 @@ from ens_plugin.tracking.uploads import (
     link_logged,
     not_logged,
     remember_report,
-    renew_in_child,
     send_all,
     start_linking,
     stop_linking,
     unreachable,
 )
 
+Result = TypeVar("Result")
 FEWEST_READ = 200  # rows; a report on fewer says little
 RAISE_LIMIT = "Raise max_overhead, or call ens_plugin.analyze later."
 
 
 class AnalysisTime:
-    """The time that the analysis of a fit may take, and what is found where it is not enough for all rows.
+    """The time that the analysis of a fit may take, and what is found where it is not enough for all rows."""
 
-    Nothing is predicted: members read rows, and a metric is evaluated, until the time is over.
-
-    Attributes
-    ----------
-    findings : list of Finding
-    """
+    # Nothing is foretold: members read rows, and a metric is evaluated, until the time is over.
 
     def __init__(self, settings: AutologOptions, fit_seconds: float, n_outputs: int = 1) -> None:
         self.findings: list[Finding] = []
@@ -173,11 +168,6 @@ def tracker_delivery(
     return delivery
 
 
-# All threads of a process share matplotlib's defaults and the number of BLAS threads.
-_one_at_a_time = threading.Lock()
-renew_in_child(globals(), "_one_at_a_time", threading.Lock)
-
-
 @dataclass(frozen=True, eq=False)
 class FinishedFit:
     """A fit that ended without an exception."""
@@ -247,7 +237,7 @@ def _is_reachable(fit: FinishedFit, store: str) -> bool:
 @contextmanager
 def _turn(deadline: float, settings: AutologOptions) -> Iterator[None]:
     """Hold the lock on analyses inside the block; raise InputError if it is not free by the deadline."""
-    lock = _one_at_a_time
+    lock = LOCKS.analysis
     if not lock.acquire(timeout=min(max(deadline - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)):
         raise InputError(
             "Reports of other threads used up the time that autologging may take for this fit "
@@ -286,7 +276,10 @@ def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime) -> EnsembleRe
             "Dataset that has not been constructed yet, or one made with free_raw_data=False. With a search, let it "
             "refit in this process."
         )
-    options = replace(fit.settings.analysis, sample_weight=data.sample_weight, n_jobs=_n_jobs(ensemble))
+    # As many threads as the fit was allowed to use.
+    n_jobs = getattr(ensemble, "n_jobs", None)
+    n_jobs = n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
+    options = replace(fit.settings.analysis, sample_weight=data.sample_weight, n_jobs=n_jobs)
     about_steps = findings_on_steps(fit, limit.left)
     with warnings.catch_warnings():
         # The report has its own warnings; those of other libraries concern an analysis that the user did not start.
@@ -298,7 +291,11 @@ def _analyze(ensemble: Any, fit: FinishedFit, limit: AnalysisTime) -> EnsembleRe
             options,
             limit=None if math.isinf(limit.end) else limit,
         )
-    return with_findings(_with_proof_of_whole(report, fit), (*limit.findings, *about_steps))
+    if report.proof is not None and fit.data.X is not None:
+        # Of the whole model that was fitted, such as a pipeline, by rows as it got them.
+        proof = prove_model(fit.model, fit.data.X, np.array(report.proof.positions))
+        report = replace(report, proof=proof)
+    return with_findings(report, (*limit.findings, *about_steps))
 
 
 def _column_count(y: Any) -> int:
@@ -320,13 +317,6 @@ def findings_on_steps(fit: FinishedFit, left: float) -> tuple[Finding, ...]:
     return step_findings(fit.model, fit.data.X, fit.data.y, as_trained=True, not_judged=reason)
 
 
-def _with_proof_of_whole(report: EnsembleReport, fit: FinishedFit) -> EnsembleReport:
-    """Return a report with the proof of the whole model that was fitted, such as a pipeline, by rows as it got them."""
-    if report.proof is None or fit.data.X is None:
-        return report
-    return replace(report, proof=prove_model(fit.model, fit.data.X, np.array(report.proof.positions)))
-
-
 def _refuse_resampled_layers(model: Any) -> None:
     """Raise InputError for a pipeline that resamples rows, so that autologging logs a warning."""
     try:
@@ -342,12 +332,6 @@ def _data_of(ensemble: Any, fit: FinishedFit) -> TrainingData | None:
     # A learner that drops members keeps a smaller copy of the ensemble that it trained.
     is_cut = any(map(is_learner, layers(fit.model))) and type(ensemble) is type(fit.ensemble)
     return fit.ensemble_data if ensemble is fit.ensemble or is_cut else None
-
-
-def _n_jobs(ensemble: Any) -> int | None:
-    """Return the number of threads that the fit was allowed to use."""
-    n_jobs = getattr(ensemble, "n_jobs", None)
-    return n_jobs if isinstance(n_jobs, int) and n_jobs != 0 else None
 
 
 def _tracking_uri() -> str:
@@ -408,11 +392,6 @@ def report_grown(thread: int | None = None, model: Any = None) -> None:
         fit = _last_steps.pop(ident, None)
         if fit is not None and fit.model is not model and fit.settings.process == os.getpid():
             attempt(fit.settings, partial(report_fit, fit))
-
-
-Result = TypeVar("Result")
-
-DECORATORS = {"sklearn.base"}  # where the decorator around every scikit-learn fit is
 
 
 @dataclass(eq=False)
@@ -576,17 +555,14 @@ def _is_outermost(model: Any, caller: FrameType | None) -> bool:
 def _fits_parts(frame: FrameType, model: Any, homes: Collection[str]) -> bool:
     """Return whether a frame runs code of one of the libraries `homes`, other than a method of `model` itself."""
     name = _module(frame)
-    if name in DECORATORS or not any(name == home or name.startswith(f"{home}.") for home in homes):
+    # The decorator around every scikit-learn fit is in sklearn.base.
+    if name == "sklearn.base" or not any(name == home or name.startswith(f"{home}.") for home in homes):
         return False
     return model is None or frame.f_locals.get("self") is not model
 
 
 def _module(frame: FrameType | None) -> str:
     return "" if frame is None else str(frame.f_globals.get("__name__", ""))
-
-
-# Attribute with the function that MLflow restores when its own autologging is enabled again or disabled.
-MLFLOW_ORIGINAL = "_gorilla_original_{}"
 
 
 # By replacement. An attribute of the replacement would be wrong: MLflow copies attributes to its own patch.
@@ -634,13 +610,10 @@ def unpatch() -> None:
 
 
 def _attributes(site: FitSite) -> Iterator[str]:
-    for attribute in (site.name, MLFLOW_ORIGINAL.format(site.name)):
+    # The second one has the function that MLflow restores when its own autologging is enabled again or disabled.
+    for attribute in (site.name, f"_gorilla_original_{site.name}"):
         if attribute in vars(site.owner):
             yield attribute
-
-
-_lock = threading.RLock()  # held while autologging is switched
-renew_in_child(globals(), "_lock", threading.RLock)
 
 
 def autolog(
@@ -684,7 +657,7 @@ def autolog(
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
         enough for all rows, the ensemble is judged by those that it has predicted in half of the time, drawn
         at random, and the report warns of it.  ``math.inf`` removes the limit.  Figures, which trackers other
-        than MLflow get where matplotlib is installed, do not count, and take about a second.
+        than MLflow get, do not count, and take about a second.
     prefix : str, default="ens"
         Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True
@@ -729,7 +702,10 @@ def autolog(
     >>> RandomForestClassifier(200).fit(X, y)  # doctest: +SKIP
     >>> ens_plugin.autolog(disable=True)
     """
-    _check_switches(disable=disable, silent=silent, exclusive=exclusive, log_artifacts=log_artifacts)
+    switches = {"disable": disable, "silent": silent, "exclusive": exclusive, "log_artifacts": log_artifacts}
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False. Pass one of them.")
     if not (isinstance(max_overhead, (int, float)) and max_overhead >= 0):
         raise InputError(
             f"max_overhead={max_overhead!r} is not a share of the fit's time. Pass 0.1 for a tenth of it, or math.inf "
@@ -743,16 +719,10 @@ def autolog(
     checked = check_trackers(trackers)
     if not disable:
         require_mlflow()
-    with _lock:
+    with LOCKS.switch:
         _disable()
         if not disable:
             _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, analysis, checked))
-
-
-def _check_switches(**switches: object) -> None:
-    for name, value in switches.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={printable(repr(value), 80)} is neither True nor False. Pass one of them.")
 
 
 def _enable(settings: AutologOptions) -> None:
@@ -794,7 +764,7 @@ def _register_hook(library: str) -> None:
 
 
 def _watch_imported(module: ModuleType) -> None:
-    with _lock:
+    with LOCKS.switch:
         if _watch is None:
             return
         try:

@@ -1,25 +1,37 @@
-"""Calls of MLflow: errors, its own messages and state, and temporary files."""
+"""Calls of MLflow: errors, its own messages, events and state."""
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import shutil
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import gettempdir, mkdtemp
 from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ens_plugin.errors import EnsPluginError, TrackingError
 from ens_plugin.report.text import printable
+
+EMBEDDED_STORE = "sqlite:///mlflow.db"
+OTHER_STORE = (
+    f"use another store: `mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line "
+    f"`--tracking-uri {EMBEDDED_STORE}`"
+)
+HIDDEN = "..."
+URI_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
+PROBE_TIMEOUT_S = 10
+PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+QUIET = {PROGRESS_VARIABLE: "false", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+# The functions whose events MLflow's autologging logs.
+FITS = ("fit", "fit_transform", "fit_predict", "train")
+
+# All threads share the environment.  The last of their blocks removes what the first has set: removed earlier, a
+# variable would be missing in the others, and a request of theirs that reads the environment would fail.
+_LOCK = Lock()
+_blocks: Counter[str] = Counter()
 
 
 def is_installed(package: str) -> bool:
@@ -38,22 +50,9 @@ def require_mlflow() -> None:
         )
 
 
-EMBEDDED_STORE = "sqlite:///mlflow.db"
-OTHER_STORE = (
-    f"use another store: `mlflow.set_tracking_uri({EMBEDDED_STORE!r})`, or on the command line "
-    f"`--tracking-uri {EMBEDDED_STORE}`"
-)
-RETRIES_VARIABLE = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-HIDDEN = "..."
-QUERY = re.compile(r"[?#]")
-URI_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
-PROBE_TIMEOUT_S = 10
-PROBE_PATH = "/api/2.0/mlflow/experiments/search?max_results=1"
-
-
 def check_server(uri: str) -> None:
     """Raise TrackingError unless an HTTP tracking server responds, before any real call."""
-    if not uri.startswith(("http://", "https://")) or RETRIES_VARIABLE in os.environ:
+    if not uri.startswith(("http://", "https://")) or "MLFLOW_HTTP_REQUEST_MAX_RETRIES" in os.environ:
         return
     status = _probe(uri)
     if status >= 500:
@@ -77,7 +76,8 @@ def _probe(uri: str) -> int:
         session.mount("http://", HTTPAdapter(max_retries=retries))
         session.mount("https://", HTTPAdapter(max_retries=retries))
         try:
-            return session.get(uri.rstrip("/") + PROBE_PATH, timeout=PROBE_TIMEOUT_S).status_code
+            small = "/api/2.0/mlflow/experiments/search?max_results=1"
+            return session.get(uri.rstrip("/") + small, timeout=PROBE_TIMEOUT_S).status_code
         except requests.exceptions.SSLError:
             # The server is up; whether its certificate is accepted is for MLflow's own TLS settings.
             return 200
@@ -111,7 +111,7 @@ def without_credentials(uri: str) -> str:
         return uri
     hidden = f"{scheme}://{HIDDEN}"
     before, at, address = rest.rpartition("@")
-    if at and QUERY.search(before) is not None:
+    if at and re.search(r"[?#]", before):
         return hidden
     try:
         parts = urlsplit(f"{scheme}://{address}")
@@ -153,16 +153,6 @@ def first_line(error: Exception, *uris: str) -> str:
     return printable(without_secrets(line, *uris), 300)
 
 
-PROGRESS_VARIABLE = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
-QUIET = {PROGRESS_VARIABLE: "false", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
-CHECK_LOGGER = "mlflow.models.evaluation.validation"
-
-# All threads share the environment.  The last of their blocks removes what the first has set: removed earlier, a
-# variable would be missing in the others, and a request of theirs that reads the environment would fail.
-_LOCK = Lock()
-_blocks: Counter[str] = Counter()
-
-
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
     """Keep MLflow from printing progress bars, and addresses of runs with credentials, inside the block."""
@@ -179,25 +169,6 @@ def no_progress_bars() -> Iterator[None]:
             for name in ours:
                 if not _blocks[name]:
                     os.environ.pop(name, None)
-
-
-@contextmanager
-def no_check_messages() -> Iterator[None]:
-    """Keep MLflow from logging each single check of a metric at level INFO inside the block."""
-    logger = logging.getLogger(CHECK_LOGGER)
-
-    # A filter and not a level, because blocks of several threads may end in any order.
-    def is_news(record: logging.LogRecord) -> bool:
-        return record.levelno > logging.INFO
-
-    logger.addFilter(is_news)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_news)
-
-
-FITS = ("fit", "fit_transform", "fit_predict", "train")
 
 
 class FitEvents:
@@ -272,66 +243,3 @@ def autologging_is_suspended() -> bool:
     from mlflow.utils import autologging_utils
 
     return bool(getattr(autologging_utils, "_AUTOLOGGING_GLOBALLY_DISABLED", False))
-
-
-PREFIX = "ens_plugin-gate-"
-LOCK = "lock"
-# A younger folder without a lock file may belong to a process that is about to write it.
-GRACE_S = 60.0
-# Where files cannot be locked, a folder older than this is taken to have no owner.
-LONGEST_S = 24 * 3600.0
-
-
-@contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Yield a folder that exists for the length of the block, after removing those of processes that have ended."""
-    _sweep(Path(gettempdir()))
-    folder = Path(mkdtemp(prefix=PREFIX))
-    try:
-        # Locked before it gets its name, so that no other process finds it unlocked.
-        unlocked = folder / f"{LOCK}-to-be"
-        with unlocked.open("wb") as lock:
-            _try_lock(lock.fileno())
-            if sys.platform != "win32":
-                unlocked.rename(folder / LOCK)
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sweep(directory: Path) -> None:
-    for folder in directory.glob(f"{PREFIX}*"):
-        try:
-            if _is_mine(folder) and _is_abandoned(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            # Another process removed it first.
-            continue
-
-
-def _is_mine(folder: Path) -> bool:
-    found = folder.lstat()
-    return folder.is_dir() and not folder.is_symlink() and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid())
-
-
-def _is_abandoned(folder: Path) -> bool:
-    lock, age = folder / LOCK, time.time() - folder.stat().st_mtime
-    if sys.platform == "win32":
-        return age > LONGEST_S
-    if lock.is_symlink() or not lock.is_file():
-        return age > GRACE_S
-    with lock.open("rb") as file:
-        return _try_lock(file.fileno())
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed; return False where another process has locked it or locks do not work."""
-    if sys.platform == "win32":
-        return False
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

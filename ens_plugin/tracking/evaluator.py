@@ -32,7 +32,6 @@ from ens_plugin.tracking.log import (
 )
 
 ENABLED = "enabled"
-DEFAULTS = {"data": "holdout", "prefix": DEFAULT_PREFIX}
 OPTIONS = ("data", "metric", "positive_label", "criterion", "tolerance", "max_size", "prefix")
 
 
@@ -92,7 +91,8 @@ def _is_chosen() -> bool:
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    options = {**DEFAULTS, **{key: value for key, value in config.items() if key != ENABLED}}
+    given = {key: value for key, value in config.items() if key != ENABLED}
+    options = {"data": "holdout", "prefix": DEFAULT_PREFIX, **given}
     for key in options:
         if key not in OPTIONS:
             close = get_close_matches(str(key)[:80], OPTIONS, n=1, cutoff=0.0)[0]

@@ -14,14 +14,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ens_plugin.analysis.proof import find_difference, with_rows
+from ens_plugin.analysis.proof import find_difference
 from ens_plugin.errors import GateError, InputError, TrackingError
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import printable
-from ens_plugin.tracking.connection import no_progress_bars, scratch_folder
+from ens_plugin.tracking.connection import no_progress_bars
 from ens_plugin.tracking.models import (
     ADDRESS,
     RegisteredVersion,
@@ -35,13 +36,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel
 
-LINK_TAG = re.compile(r"(?P<prefix>.+)\.report")
 MODEL_PLACE = re.compile(r"/models/(?P<id>m-[0-9a-f]{32})/artifacts/?$")
-# MLflow writes this file beside a model whenever it is loaded from a registry.
-REGISTRY_NOTES = "registered_model_meta"
-CHUNK = 2**20
-# Of one run: each is loaded, or a request, and a search logs one model for each candidate.
-MOST_MODELS = 10
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,11 @@ class StoredModel(NamedTuple):
 
     def links(self) -> list[ReportLink]:
         """Return the newest link of each prefix, in the order in which they came."""
-        found = [_link(match["prefix"], text) for key, text in self.tags.items() if (match := LINK_TAG.fullmatch(key))]
+        found = [
+            _link(match["prefix"], text)
+            for key, text in self.tags.items()
+            if (match := re.fullmatch(r"(?P<prefix>.+)\.report", key))
+        ]
         return sorted(found, key=lambda link: link.number)
 
 
@@ -117,7 +116,8 @@ def models_of_run(client: MlflowClient, run_id: str) -> Iterator[StoredModel]:
     """Yield the newest models that a run logged, as far as they exist."""
     outputs = client.get_run(run_id).outputs
     ids = [] if outputs is None else [str(output.model_id) for output in outputs.model_outputs]
-    for model_id in reversed(ids[-MOST_MODELS:]):
+    # Of one run: each is loaded, or a request, and a search logs one model for each candidate.
+    for model_id in reversed(ids[-10:]):
         model = _found(client, model_id)
         if model is not None:
             yield _of_logged_model(model)
@@ -169,23 +169,25 @@ def local_files(client: MlflowClient, place: str) -> Iterator[Path]:
     # A Windows drive is no scheme.
     scheme = urlsplit(place).scheme
     is_here = scheme in ("", "file") or len(scheme) == 1
-    with no_progress_bars(), scratch_folder() as folder:
-        # Apart from the lock of the folder.
-        copy = folder / "model"
-        copy.mkdir()
-        target = None if is_here else str(copy)
+    with no_progress_bars(), TemporaryDirectory(prefix="ens_plugin-") as copy:
+        target = None if is_here else copy
         yield Path(download_artifacts(place, dst_path=target, tracking_uri=client.tracking_uri))
 
 
 def files_digest(folder: Path) -> str:
     """Return the sum of all files below a folder and of their paths; files are read in pieces."""
-    digest, n_files = hashlib.sha256(), 0
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != REGISTRY_NOTES:
-            digest.update(f"{path.relative_to(folder).as_posix()}\0{_file_sum(path)}\0".encode())
-            n_files += 1
-    if not n_files:
+    digest = hashlib.sha256()
+    # MLflow writes this file beside a model whenever it is loaded from a registry.
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "registered_model_meta"]
+    if not files:
         raise TrackingError("The stored model has no files. Log it again.")
+    for path in files:
+        own = hashlib.sha256()
+        with path.open("rb") as file:
+            while piece := file.read(2**20):
+                own.update(piece)
+                note_progress()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{own.hexdigest()}\0".encode())
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -193,15 +195,6 @@ def version_files(client: MlflowClient, version: RegisteredVersion) -> str:
     """Return the sum of the files of a registered version."""
     with local_files(client, str(client.get_model_version_download_uri(version.name, version.version))) as folder:
         return files_digest(folder)
-
-
-def _file_sum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(CHUNK):
-            digest.update(piece)
-            note_progress()
-    return digest.hexdigest()
 
 
 def write_link(client: MlflowClient, stored: StoredModel, link: ReportLink) -> None:
@@ -234,8 +227,3 @@ def _link(prefix: str, text: str) -> ReportLink:
 def is_numbered(name: str, prefix: str) -> bool:
     """Return whether a prefix is `prefix` itself, or one that autologging makes of it for a run's further reports."""
     return re.fullmatch(rf"{re.escape(prefix)}(_[0-9]+)?", name) is not None
-
-
-def report_with_rows(report: EnsembleReport, rows: Any) -> EnsembleReport:
-    """Return a report that was read from JSON with the rows of its proof, taken from those that were analysed."""
-    return replace(report, proof=with_rows(report.proof, rows))

@@ -9,8 +9,8 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.analysis.proof import with_rows
 from ens_plugin.core.judged_rows import write_judged_rows
 from ens_plugin.errors import EnsPluginError, InputError, TrackingError, ends_at_caller
 from ens_plugin.findings import codes_of
 from ens_plugin.report.answers import headline, markdown_answers
 from ens_plugin.report.ensemble_report import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.text import printable, recommended_text
-from ens_plugin.tracking.connection import check_server, is_installed, require_mlflow, tracking_errors
+from ens_plugin.tracking.connection import check_server, require_mlflow, tracking_errors
 from ens_plugin.tracking.links import (
     ReportLink,
     StoredModel,
     find_stored,
     models_of_run,
     prove_stored,
-    report_with_rows,
     write_link,
 )
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_to
@@ -48,7 +48,13 @@ DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a r
 REPORT_FILE = "report.json"
 PAGE_FILE = "report.html"
 ROWS_FILE = "judged_rows.npz"
-INCHES = (9.0, 5.0)
+FIRST_SIZE = 10
+N_POINTS = 99  # and the current size
+DESCRIPTION_TAG = "mlflow.note.content"
+VERDICT_LIMIT = 500  # of characters, in a column of MLflow's table of runs
+BLOCK_LIMIT = 4000
+DESCRIPTION_LIMIT = 8000  # of MLflow's tag values: longer ones are cut, end marker included
+ANY_BLOCK = re.compile(r"<!-- ens_plugin:(?P<prefix>\S+) begin -->.*?<!-- ens_plugin:(?P=prefix) end -->", re.DOTALL)
 LOGGER = logging.getLogger("ens_plugin.tracking")
 
 
@@ -65,34 +71,28 @@ def render_artifacts(report: EnsembleReport, directory: Path) -> None:
     write_page(report, directory / PAGE_FILE)
 
 
-def draw_figures(report: EnsembleReport, directory: Path) -> Path | None:
-    """Write the figures of a report into a new directory and return it; None where matplotlib is not installed."""
+def draw_figures(report: EnsembleReport, directory: Path) -> Path:
+    """Write the figures of a report into a new directory and return it."""
+    from ens_plugin.report.plots import report_figures
 
-    def draw() -> Mapping[str, Figure]:
-        from ens_plugin.report.plots import report_figures
-
-        return report_figures(report)
-
-    return _saved(draw, directory)
+    return save_figures(lambda: report_figures(report), directory)
 
 
-def draw_plot(plot: Callable[[Axes], object], directory: Path, name: str) -> Path | None:
-    """Write a figure of what `plot` draws on axes, as :func:`draw_figures` does."""
+def draw_plot(plot: Callable[[Axes], object], directory: Path, name: str) -> Path:
+    """Write a figure of what `plot` draws on axes into a new directory and return that."""
 
     def draw() -> Mapping[str, Figure]:
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=INCHES, layout="constrained")
+        figure = Figure(figsize=(9.0, 5.0), layout="constrained")
         plot(figure.subplots())
         return {name: figure}
 
-    return _saved(draw, directory)
+    return save_figures(draw, directory)
 
 
-def _saved(draw: Callable[[], Mapping[str, Figure]], directory: Path) -> Path | None:
-    if not is_installed("matplotlib"):
-        _tell_of_no_figures()
-        return None
+def save_figures(draw: Callable[[], Mapping[str, Figure]], directory: Path) -> Path:
+    """Write figures, drawn in matplotlib's default style, into a new directory and return it."""
     from ens_plugin.report.plots import default_style
 
     directory.mkdir()
@@ -101,14 +101,6 @@ def _saved(draw: Callable[[], Mapping[str, Figure]], directory: Path) -> Path | 
             # Saved at the figure's own size: a tight bounding box has no limit.
             figure.savefig(directory / name, dpi=120)
     return directory
-
-
-@cache
-def _tell_of_no_figures() -> None:
-    LOGGER.warning(
-        "Reports are logged without figures, because matplotlib is not installed: pip install matplotlib. Their pages "
-        "have all curves."
-    )
 
 
 def label_frame(report: EnsembleReport) -> pd.DataFrame:
@@ -132,12 +124,6 @@ def write_data(report: EnsembleReport, directory: Path) -> None:
         write_judged_rows(report.judged_rows, directory / ROWS_FILE)
     if report.label_errors:
         label_frame(report).to_csv(directory / "labels.csv", index=False)
-
-
-FIRST_SIZE = 10
-# MLflow copies the metrics of a run's step 0 to each model that the run logs later, whatever they are about.
-SCALAR_STEP = -1
-N_POINTS = 99  # and the current size
 
 
 def scalar_values(report: EnsembleReport, prefix: str) -> dict[str, float]:
@@ -195,13 +181,6 @@ def _log_spaced(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return spaced
 
 
-DESCRIPTION_TAG = "mlflow.note.content"
-VERDICT_LIMIT = 500  # of characters, in a column of MLflow's table of runs
-BLOCK_LIMIT = 4000
-DESCRIPTION_LIMIT = 8000  # of MLflow's tag values: longer ones are cut, end marker included
-ANY_BLOCK = re.compile(r"<!-- ens_plugin:(?P<prefix>\S+) begin -->.*?<!-- ens_plugin:(?P=prefix) end -->", re.DOTALL)
-
-
 def log_to_run(client: MlflowClient, run: Run, parts: ReportParts, timestamp: int, block: str) -> None:
     """Log the parts of a report to a run, which may have ended; the summary as a named block of its description."""
     if parts.directory is not None:
@@ -229,7 +208,8 @@ def log_to_run(client: MlflowClient, run: Run, parts: ReportParts, timestamp: in
 
 
 def _at_scalar_step(scalars: Mapping[str, float]) -> dict[str, dict[int, float]]:
-    return {name: {SCALAR_STEP: value} for name, value in scalars.items()}
+    # MLflow copies the metrics of a run's step 0 to each model that the run logs later, whatever they are about.
+    return {name: {-1: value} for name, value in scalars.items()}
 
 
 def _log_metrics(
@@ -400,7 +380,7 @@ def log_report(
             "log_report(report, tracker=wandb.run), or leave them out."
         )
     if rows is not None:
-        report = report_with_rows(report, rows)
+        report = replace(report, proof=with_rows(report.proof, rows))
     with TemporaryDirectory(prefix="ens_plugin-") as folder, TemporaryDirectory(prefix="ens_plugin-") as drawn:
         directory = Path(folder)
         render_artifacts(report, directory)

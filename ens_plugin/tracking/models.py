@@ -49,16 +49,18 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 
+ADDRESS = re.compile(r"models:/(?P<name>[^/]+)(/(?P<version>[1-9][0-9]*)|@(?P<alias>[\w-]+))")
+ALIAS = re.compile(r"(?!(latest|v\d+)$)[\w-]{1,255}", re.IGNORECASE)
+READY = "READY"
+PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
+TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 # Limits of computing time (a busy machine must not make a sound model look damaged) and of waiting time.
 CPU_S = 10
 PATIENCE_S = 300
-BYTES_PER_S = 10_000_000
 CHUNK = 2**20
 POLL_S = 0.005
 ZLIB_START = b"\x78"
-# Of the protocols 2 to 5, which joblib and cloudpickle write too.
-PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-ZIP_START = b"PK\x03\x04"
 LZ4_START = b"\x04\x22\x4d\x18"
 OPENERS: dict[bytes, Callable[[Path], Any]] = {
     b"\x1f\x8b": gzip.open,
@@ -67,13 +69,15 @@ OPENERS: dict[bytes, Callable[[Path], Any]] = {
     b"\x5d\x00": lzma.open,
 }
 PROBE = "import sys; sys.path[:] = sys.argv[2:]; from ens_plugin.tracking.models import probe; probe(sys.argv[1])"
-FINISHED = (0, 1)
 
 
 def library_of_file(start: bytes) -> type[Library] | None:
     """Return the library whose model files begin with `start`; None for pickles, archives and unknown files."""
     library = _reader_among_loaded(start)
-    if library is None and not start.startswith((*OPENERS, *PICKLE_STARTS, ZIP_START, ZLIB_START, LZ4_START)):
+    # Of the protocols 2 to 5, which joblib and cloudpickle write too.
+    pickles = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    archives = (b"PK\x03\x04", ZLIB_START, LZ4_START, *OPENERS)
+    if library is None and not start.startswith((*pickles, *archives)):
         load_offered_adapters()
         library = _reader_among_loaded(start)
     return library
@@ -153,7 +157,7 @@ def _uncompressed(path: Path, start: bytes) -> Iterator[bytes]:
 def _refuse_deadly_pickle(path: Path, start: bytes, modules: Sequence[str]) -> None:
     can_fork = sys.platform == "linux" and not _other_threads() and not modules
     status = _fork(path) if can_fork and not _may_hold_a_booster(path, start) else _interpreter(path, modules)
-    if status not in FINISHED:
+    if status not in (0, 1):
         end = f"did not end in {PATIENCE_S} s" if status is None else f"ended with status {status}"
         raise ModelLoadError(
             f"{str(path)!r} is damaged: the process that was started to try reading it {end}. Save the model again, "
@@ -212,7 +216,7 @@ def _limit_computing(path: Path) -> None:
         import resource
     except ImportError:  # Windows, where waiting is limited only
         return
-    limit = CPU_S + path.stat().st_size // BYTES_PER_S + int(sum(os.times()[:2]))
+    limit = CPU_S + path.stat().st_size // 10_000_000 + int(sum(os.times()[:2]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
@@ -225,12 +229,6 @@ def _find_damage(model: object, kinds: Iterable[type[Library]]) -> str | None:
     kinds = tuple(kinds)
     reasons = (kind.find_damage(held) for held in held_objects(model) for kind in kinds)
     return next((reason for reason in reasons if reason is not None), None)
-
-
-ADDRESS = re.compile(r"models:/(?P<name>[^/]+)(/(?P<version>[1-9][0-9]*)|@(?P<alias>[\w-]+))")
-ALIAS = re.compile(r"(?!(latest|v\d+)$)[\w-]{1,255}", re.IGNORECASE)
-LOGGED_MODEL = re.compile(r"models:/(?P<id>m-[^/@]+)/?")
-READY = "READY"
 
 
 @dataclass(frozen=True)
@@ -337,15 +335,8 @@ def alias_holder(client: MlflowClient, address: VersionAddress) -> str | None:
 
 def _model_id(source: str | None) -> str | None:
     # The version's own model_id is empty in MLflow's open-source registry.
-    found = LOGGED_MODEL.fullmatch(source or "")
+    found = re.fullmatch(r"models:/(?P<id>m-[^/@]+)/?", source or "")
     return None if found is None else found["id"]
-
-
-PICKLE_SWITCH = "MLFLOW_ALLOW_PICKLE_DESERIALIZATION"
-URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # two letters and more: C:/ is a Windows drive
-# Endings of the files in which MLflow stores models, except those in a library's own format.
-PICKLE_SUFFIXES = frozenset({".pkl", ".cloudpickle", ".joblib", ".skops"})
-TRUSTED_SKOPS_TYPES = frozenset({"sklearn.tree._tree.Tree"})
 
 
 def is_uri(source: str) -> bool:
@@ -465,7 +456,8 @@ def open_model_folder(folder: Path, source: str) -> Any:
 
 def _refuse_damaged_folder(folder: Path) -> None:
     modules = [str(folder / "code")] if (folder / "code").is_dir() else []
-    suffixes = PICKLE_SUFFIXES.union(*(library.suffixes for library in libraries()))
+    # Endings of the files in which MLflow stores models, except those in a library's own format.
+    suffixes = {".pkl", ".cloudpickle", ".joblib", ".skops"}.union(*(library.suffixes for library in libraries()))
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.suffix in suffixes:
             refuse_damaged_file(path, modules)

@@ -1,9 +1,10 @@
-"""The options of autologging, and its messages."""
+"""The options of autologging, its messages, and what its threads share."""
 
 from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,6 +17,25 @@ Result = TypeVar("Result")
 LEAST_SECONDS = 2.0  # a report may always take this long, however short the fit was
 
 _logger = logging.getLogger("ens_plugin.autolog")
+
+
+class SharedLocks:
+    """The locks of a process, which a forked child has anew: the threads that held them do not exist there."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Make all locks anew."""
+        self.switch = threading.RLock()  # held while autologging is switched
+        # All threads of a process share matplotlib's defaults and the number of BLAS threads.
+        self.analysis = threading.Lock()
+        self.queues = threading.Lock()
+
+
+LOCKS = SharedLocks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LOCKS.renew)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,15 +21,16 @@ from ens_plugin.errors import EnsPluginError, EnsPluginWarning, InputError, Trac
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, first_line, is_installed, without_credentials
 
+MLFLOW = "mlflow"
+_DESCRIBED = "which help(ens_plugin.tracking.Tracker) describes"
 METHODS = ("log_figure", "log_file", "log_curve", "log_scalars")
 
 
 class Tracker(Protocol):
     """The methods that :func:`ens_plugin.log_report` calls on a tracker; any object that has them is one.
 
-    Nothing has to be inherited.  The methods are called once for each figure, where matplotlib is installed, once for
-    each file, then once for the curve and once for the scalars.  Names start with the prefix of the report, ``"ens"``
-    by default.
+    Nothing has to be inherited.  The methods are called once for each figure, once for each file, then once for the
+    curve and once for the scalars.  Names start with the prefix of the report, ``"ens"`` by default.
 
     Examples
     --------
@@ -295,10 +296,6 @@ def _copy_files(parts: ReportParts, folder: str) -> list[Path]:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copies.append(Path(shutil.copyfile(path, copy)))
     return copies
-
-
-MLFLOW = "mlflow"
-_DESCRIBED = "which help(ens_plugin.tracking.Tracker) describes"
 
 
 class _Library(NamedTuple):

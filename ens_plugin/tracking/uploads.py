@@ -33,7 +33,7 @@ from ens_plugin.tracking.log import (
     run_content,
     send,
 )
-from ens_plugin.tracking.settings import AutologOptions, attempt, inform, warn_once
+from ens_plugin.tracking.settings import LOCKS, AutologOptions, attempt, inform, warn_once
 from ens_plugin.tracking.trackers import free_prefix
 
 if TYPE_CHECKING:
@@ -41,21 +41,15 @@ if TYPE_CHECKING:
     from mlflow.models import Model
 
 
-def renew_in_child(namespace: dict[str, Any], name: str, make: Callable[[], object]) -> None:
-    """Make a module's lock, or what its threads share, anew in every forked child: they do not exist there."""
-
-    def renew() -> None:
-        namespace[name] = make()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)
-
-
 MAX_WAITING = 20  # in one store's queue
 EXIT_S = 30.0  # the end of a program waits this long for all its reports,
 UNREACHED_S = 5.0  # this long for those to a store that was never reached,
 ENDING_S = 60.0  # and this much longer where a run being made would stay RUNNING
-POLL_S = 0.02
+LEAST_WAIT_S = 1.0  # of a fit, for its report
+LINKING_S = 2.0  # of a fit, for the link of its report to its model
+AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
+
+# By store, until when it is avoided, and why.
 
 
 @dataclass(eq=False)
@@ -104,9 +98,9 @@ class Upload:
 
 # By store. Each queue has one worker thread, which is sending its first upload; none is empty.
 _queues: dict[str, deque[Upload]] = {}
-renew_in_child(globals(), "_queues", dict)
-_lock = threading.Lock()
-renew_in_child(globals(), "_lock", threading.Lock)
+if hasattr(os, "register_at_fork"):
+    # Their workers do not exist in a forked child.
+    os.register_at_fork(after_in_child=_queues.clear)
 _is_waited_for = False
 _first_at_exit: dict[Callable[[], object], None] = {}
 
@@ -114,7 +108,7 @@ _first_at_exit: dict[Callable[[], object], None] = {}
 def post(upload: Upload, seconds: float) -> bool:
     """Queue an upload behind earlier ones to the same store, and wait at most `seconds` for it."""
     _wait_at_exit()
-    with _lock:
+    with LOCKS.queues:
         waiting = _queues.setdefault(upload.store, deque())
         if len(waiting) > MAX_WAITING:
             raise TrackingError(
@@ -156,7 +150,7 @@ def _work(store: str) -> None:
         try:
             upload.send()
         finally:
-            with _lock:
+            with LOCKS.queues:
                 waiting.popleft()
                 # An upload that is posted after this has a queue and a worker of its own.
                 if not waiting:
@@ -165,13 +159,13 @@ def _work(store: str) -> None:
 
 
 def _unsent() -> list[Upload]:
-    with _lock:
+    with LOCKS.queues:
         return [upload for waiting in _queues.values() for upload in waiting]
 
 
 def _wait_at_exit() -> None:
     global _is_waited_for
-    with _lock:
+    with LOCKS.queues:
         if _is_waited_for:
             return
         _is_waited_for = True
@@ -197,7 +191,7 @@ def _end() -> None:
             waited = time.monotonic() - start
             pending = [upload for upload in pending if not _is_over(upload, waited, upload.store in reached)]
             if pending:
-                pending[0].sent.wait(POLL_S)
+                pending[0].sent.wait(0.02)
     except KeyboardInterrupt:
         # Ctrl-C: the user does not want to wait.
         for upload in pending:
@@ -248,10 +242,6 @@ class ReportFiles:
             self._root.cleanup()
 
 
-INTEGRATION = "ens_plugin"
-RUN_VARIABLE = "MLFLOW_RUN_ID"
-AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
-
 _avoided: dict[str, tuple[float, str]] = {}
 
 
@@ -284,7 +274,7 @@ def deliver(upload: ReportUpload) -> str:
         upload.files.folder()
     with tracking_errors(upload.tracking_uri):
         # MLflow would resume, and end, the run that this variable names.
-        run_id = upload.run_id or os.environ.get(RUN_VARIABLE)
+        run_id = upload.run_id or os.environ.get("MLFLOW_RUN_ID")
         client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
         if run_id is not None:
             _log_to_run(client, run_id, upload)
@@ -296,7 +286,7 @@ def deliver(upload: ReportUpload) -> str:
                 "Call ens_plugin.log_report yourself, or set the URI before the fit."
             )
         upload.progress.make_run()
-        tags = {MLFLOW_AUTOLOGGING: INTEGRATION}
+        tags = {MLFLOW_AUTOLOGGING: "ens_plugin"}
         # MLflow would draw a name from Python's global generator, which the user seeds.
         name = f"{printable(upload.report.model, 60)}-{secrets.token_hex(3)}"
         with mlflow.start_run(run_name=name, tags=tags, log_system_metrics=False) as run:
@@ -335,10 +325,6 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None
     upload.progress.prefix = prefix
 
 
-LEAST_WAIT_S = 1.0
-SLOW_S = 4.0  # longer than it takes to find a server down, shorter than the wait at the end of a program
-
-
 @dataclass(frozen=True, eq=False)
 class Delivery:
     """The delivery of one report to one destination."""
@@ -365,7 +351,6 @@ def send_all(
 def _send(
     delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions, *, is_only_one: bool
 ) -> None:
-    is_done = threading.Event()
     is_over = threading.Lock()
 
     def clean_up() -> None:
@@ -388,30 +373,18 @@ def _send(
                 )
             warn_once(settings, kind, problem)
         finally:
-            is_done.set()
             clean_up()
 
     def lose() -> None:
         inform(settings, logging.WARNING, _lost(delivery))
         clean_up()
 
-    def tell_if_slow() -> None:
-        if not is_done.is_set():
-            message = f"The report of {delivery.model} is still being sent, because the {delivery.place} is slow."
-            warn_once(settings, "slow", message)
-
     left = math.inf if delivery.is_awaited else max(deadline - time.perf_counter(), LEAST_WAIT_S)
     try:
-        is_sent = post(Upload(delivery.store, work, lose, delivery.progress), min(left, threading.TIMEOUT_MAX))
+        post(Upload(delivery.store, work, lose, delivery.progress), min(left, threading.TIMEOUT_MAX))
     except TrackingError as error:
         inform(settings, logging.WARNING, not_logged(delivery.model, str(error)))
         clean_up()
-        return
-    if not is_sent:
-        # The upload may succeed or fail within seconds; then its own message is enough.
-        watch = threading.Timer(SLOW_S, tell_if_slow)
-        watch.daemon = True
-        watch.start()
 
 
 def not_logged(model: str, problem: str) -> str:
@@ -428,9 +401,6 @@ def _lost(delivery: Delivery) -> str:
         return f"{lost} A run was being made for it and may stay RUNNING."
     run = delivery.progress.run_id
     return lost if run is None else f"{lost} Its run {run} is marked FAILED."
-
-
-LINKING_S = 2.0
 
 
 @dataclass(eq=False)

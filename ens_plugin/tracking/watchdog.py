@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# The watchdog looks so often whether there was progress.
-POLL_S = 0.25
-
 _lock = threading.Lock()
 _n_steps = _n_held = 0
 
@@ -55,7 +52,8 @@ def watched(seconds: float, folder: Path, give_up: Callable[[], None]) -> Iterat
 
 def _watch(seconds: float, folder: Path, give_up: Callable[[], None], is_over: threading.Event) -> None:
     state, since = _state(folder), time.monotonic()
-    while not is_over.wait(min(POLL_S, seconds)):
+    # The watchdog looks so often whether there was progress.
+    while not is_over.wait(min(0.25, seconds)):
         now = _state(folder)
         if now != state:
             state, since = now, time.monotonic()

@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-SCHEMA_VERSION = 1
 # Of so many questions or fewer, codings are averaged: with 300, one moves the result by half a point.
 CODED_QUESTIONS, MOST_CODINGS = 3000, 8
 # Of a printed result: sizes relative to the samples there are.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# What the core calls them.
+_WORDS = {"row": "question", "member": "sample", "label": "answer"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +159,7 @@ class VoteReport:
         """
         frame, advice = self.to_frame().reset_index(), self._advice
         content = {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": 1,
             "n_questions": self.n_questions,
             "n_samples": self.n_samples,
             "fewest_samples": self.fewest_samples,
@@ -394,10 +395,8 @@ def _report(
 
 
 def _averaged(reports: Sequence[EnsembleReport]) -> EnsembleReport:
-    """Return the report in the middle by its limit, with the mean of all curves.
-
-    A tie goes to the lower code, which is another answer with each coding.
-    """
+    """Return the report in the middle by its limit, with the mean of all curves."""
+    # A tie goes to the lower code, which is another answer with each coding.
     middle = sorted(reports, key=lambda each: each.error_curve.asymptote)[len(reports) // 2]
     sizes, curves = middle.error_curve.sizes, [each.error_curve for each in reports]
     ends = np.mean([[curve.interval_at(size) for size in (*sizes, math.inf)] for curve in curves], axis=0)
@@ -433,10 +432,6 @@ def _summary_lines(found: VoteReport) -> list[str]:
     for sentence in _sentences(found):
         lines += wrapped(sentence)
     return [*lines, "", *aligned(_table(found)), "", *aligned(_needs(found))]
-
-
-# What the core calls them.
-_WORDS = {"row": "question", "member": "sample", "label": "answer"}
 
 
 def _in_words(sentence: str) -> str:

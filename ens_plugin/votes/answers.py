@@ -15,8 +15,6 @@ from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_num
 from ens_plugin.errors import InputError
 
 Normalize = Callable[[Any], Hashable]
-# What counts as an answer of its own where no answer could be read.
-UNPARSED = "(no answer)"
 FORMS = (
     "Pass one row for each question and one column for each sample, a mapping from question to answers, or a table "
     "with the columns question and answer"
@@ -25,56 +23,27 @@ FORMS = (
 
 @dataclass(frozen=True, eq=False)
 class AnswerTable:
-    """Answers one below the other.
+    """Answers one below the other, and what is known of their questions."""
 
-    Attributes
-    ----------
-    questions : Index of shape (n_questions,)
-        In the order in which they first appear.
-    question : ndarray of int, shape (n_answers,)
-        Position of each answer's question.
-    answer : ndarray of object, shape (n_answers,)
-        None or NaN where no answer could be read.
-    weight : ndarray of float, shape (n_answers,), or None
-    truth : ndarray of object, shape (n_questions,), or None
-        None or NaN where it is not known.
-    groups : ndarray of int, shape (n_questions,), or None
-    is_named : bool
-        Whether the questions have names of the user's, and not only an order.
-    """
-
-    questions: pd.Index[Any]
-    question: IntArray
-    answer: NDArray[Any]
-    weight: FloatArray | None
-    truth: NDArray[Any] | None
-    groups: IntArray | None
-    is_named: bool
+    questions: pd.Index[Any]  # in the order in which they first appear
+    question: IntArray  # position of each answer's question
+    answer: NDArray[Any]  # None or NaN where no answer could be read
+    weight: FloatArray | None  # of each answer
+    truth: NDArray[Any] | None  # of each question; None or NaN where it is not known
+    groups: IntArray | None  # of each question
+    is_named: bool  # whether the questions have names of the user's, and not only an order
 
 
 @dataclass(frozen=True, eq=False)
 class CodedAnswers:
-    """Answers as codes, which mean something else for each question.
-
-    Attributes
-    ----------
-    questions : Index of shape (n_questions,)
-    codes : ndarray of int, shape (n_samples, n_questions)
-        -1 where a question has fewer samples.
-    truth : ndarray of int, shape (n_questions,), or None
-        Code of the true answer, -1 where it is not known.
-    weight : ndarray of float, shape (n_samples, n_questions), or None
-    groups : ndarray of int, shape (n_questions,), or None
-    names : ndarray of object, shape (n_questions, n_codes)
-        The answer of each code; None where a question has fewer answers.
-    """
+    """Answers as codes, which mean something else for each question."""
 
     questions: pd.Index[Any]
-    codes: IntArray
-    truth: IntArray | None
-    weight: FloatArray | None
-    groups: IntArray | None
-    names: NDArray[Any]
+    codes: IntArray  # shape (n_samples, n_questions); -1 where a question has fewer samples
+    truth: IntArray | None  # code of each question's true answer, -1 where it is not known
+    weight: FloatArray | None  # shape of the codes
+    groups: IntArray | None  # of each question
+    names: NDArray[Any]  # shape (n_questions, n_codes): the answer of each code; None where there are fewer
 
     @property
     def n_samples(self) -> IntArray:
@@ -110,13 +79,7 @@ class CodedAnswers:
 
 
 def read_answers(answers: Any, truth: Any, weight: Any, groups: Any) -> AnswerTable:
-    """Return answers in one form, with the truth, the weights and the groups in the order of their questions.
-
-    Raises
-    ------
-    InputError
-        If they have none of the forms of :func:`ens_plugin.analyze_votes`, or do not fit each other.
-    """
+    """Return answers in one form, with the truth, the weights and the groups in the order of their questions."""
     is_table = isinstance(answers, pd.DataFrame) and {"question", "answer"} <= set(answers.columns)
     table = _from_table(answers, weight) if is_table else _from_rows(answers, weight)
     if table.questions.size == 0 or table.answer.size == 0:
@@ -276,24 +239,19 @@ def _objects(values: Any) -> NDArray[Any]:
 def code_answers(
     table: AnswerTable, normalize: Normalize | None, *, ignores_unparsed: bool, random_state: int | None
 ) -> CodedAnswers:
-    """Return answers with codes in random order for each question, so that no code wins ties more often than others.
-
-    Raises
-    ------
-    InputError
-        If answers cannot be compared, none could be read, or `normalize` fails.
-    """
+    """Return answers with codes in random order for each question, so that no code wins ties more often than others."""
     words, answers, truth = _factorized(table, normalize)
     _refuse_other_types(words, answers, truth)
     if not ignores_unparsed:
-        words, answers = np.append(words, UNPARSED), np.where(answers < 0, words.size, answers)
+        # What counts as an answer of its own where no answer could be read.
+        words, answers = np.append(words, "(no answer)"), np.where(answers < 0, words.size, answers)
     kept, known = np.flatnonzero(answers >= 0), np.flatnonzero(truth >= 0)
     if not kept.size or ((answers[kept] == words.size - 1).all() and not ignores_unparsed):
         raise InputError("No answer could be read: all are None or missing. Check how they are taken from the text.")
-    n_questions, question = table.questions.size, table.question[kept].astype(np.int32)
-    place, asked, said = _distinct_answers(
-        np.concatenate([question, known.astype(np.int32)]), np.concatenate([answers[kept], truth[known]])
-    )
+    n_questions, question = table.questions.size, table.question[kept]
+    # The place of each answer among the distinct ones to each question, and the question and the word of these.
+    place, keys = pd.factorize(np.append(question, known) * words.size + np.append(answers[kept], truth[known]))
+    place, asked, said = place.astype(np.int32), keys // words.size, keys % words.size
     code, n_codes = _random_codes(asked, place[kept.size :], np.random.default_rng(random_state))
     names = np.full((n_questions, n_codes), None, dtype=object)
     names[asked, code] = words[said]
@@ -355,18 +313,8 @@ def _normalized(said: NDArray[Any], normalize: Normalize) -> NDArray[Any]:
     return found
 
 
-def _distinct_answers(asked: AnyIntArray, said: AnyIntArray) -> tuple[AnyIntArray, AnyIntArray, AnyIntArray]:
-    """Return the place of each answer among the distinct ones to each question, and the question and word of these."""
-    n_words = int(said.max()) + 1
-    place, keys = pd.factorize(asked.astype(np.int64) * n_words + said)
-    return place.astype(np.int32), keys // n_words, keys % n_words
-
-
 def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generator) -> tuple[AnyIntArray, int]:
-    """Return codes of the distinct answers to each question, in random order, and how many codes there are.
-
-    `true` are the places of true answers.  Each code is equally often that of one.
-    """
+    """Return codes of the distinct answers in random order, each equally often of a `true` one, and their number."""
     local = _place_among_equals(asked)
     n_codes = max(int(local.max()) + 1, 2)
     order = _random_orders((int(asked.max()) + 1, n_codes), asked[true], local[true], rng)
@@ -376,10 +324,7 @@ def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generato
 def _random_orders(
     shape: tuple[int, ...], question: AnyIntArray, own: AnyIntArray, rng: np.random.Generator
 ) -> AnyIntArray:
-    """Return random orders of the codes of each question, in which the true answers have each code equally often.
-
-    The true answer to each `question` has the code `own` now.
-    """
+    """Return random orders of codes, in which true answers, now of the codes `own`, have each code equally often."""
     order = np.argsort(rng.random(shape), axis=1).astype(np.int32)
     wanted = rng.permutation(np.arange(question.size) % shape[1])
     other = np.argmax(order[question] == wanted[:, None], axis=1)

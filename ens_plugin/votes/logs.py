@@ -18,7 +18,6 @@ from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
 
 Row = tuple[Any, Any, Any]
-COLUMNS = ["question", "answer", "truth"]
 KNOWN = (
     "Logs of inspect-ai (.eval and .json), samples of lm-evaluation-harness (.jsonl, by --log_samples) and details of "
     "lighteval (.parquet) are known. Of a table, name the columns: ens-plugin votes FILE --question Q --answer A, "
@@ -99,7 +98,7 @@ def read_log(path: str | Path) -> pd.DataFrame:
         raise InputError(f"{shown(path.name, 80)} cannot be read as such a log ({reason}). {KNOWN}") from error
     if not rows:
         raise InputError(f"{shown(path.name, 80)} holds no samples. {KNOWN}")
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=["question", "answer", "truth"])
 
 
 def _of_inspect(samples: Iterable[Mapping[str, Any]]) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.model_selection import train_test_split
 
 import ens_plugin
-from ens_plugin.report import plot_error_curve
+from ens_plugin.report.plots import plot_error_curve
 
 TREES = 400
 

@@ -21,7 +21,7 @@ from ens_plugin.adapters import find_adapter, find_library, libraries
 from ens_plugin.adapters import registry as entry_points
 from ens_plugin.adapters.registry import is_known
 from ens_plugin.errors import AdapterError, EnsPluginWarning, ModelLoadError
-from ens_plugin.tracking import load_model
+from ens_plugin.tracking.models import load_model
 from tests.project.test_package import run_python
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
 

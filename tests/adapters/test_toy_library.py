@@ -22,7 +22,7 @@ from ens_plugin.cli import main, rows_for_model
 from ens_plugin.errors import ModelLoadError, UnsupportedModelError
 from ens_plugin.registry import rightsizing as model_source
 from ens_plugin.testing import check_case
-from ens_plugin.tracking import load_model
+from ens_plugin.tracking.models import load_model
 from tests.adapters.harness import Case
 from tests.adapters.toy_library import ToyAdapter, ToyForest
 from tests.extras import needs_pyspark

@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report import markdown_summary
+from ens_plugin.report.answers import markdown_summary
 from tests.extras import draws_by_weight
 
 

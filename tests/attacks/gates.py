@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,9 @@ def ask(version: Version, fate: Fate, policy: Mapping[str, Any] = POLICY) -> Out
     """Run one gate under its fate."""
     audit: list[dict[str, Any]] = []
     # Candidates are used again and again, older ones after newer ones.
-    request = gate_request(
-        version.uri, policy, baseline="champion", rows=None, promote="champion", prefix="ens", allow_older=True
+    request = replace(
+        gate_request(version.uri, policy, baseline="champion", rows=None, promote="champion", prefix="ens"),
+        allow_older=True,
     )
     OWN.fate = fate
     try:
@@ -194,8 +195,8 @@ def _gate_process(uri: str, model: str, directory: str, number: int, seconds: fl
     tempfile.tempdir = directory
     mlflow.set_tracking_uri(uri)
     mlflow.MlflowClient = FatedClient
-    request = gate_request(
-        model, POLICY, baseline="champion", rows=None, promote="champion", prefix="ens", allow_older=True
+    request = replace(
+        gate_request(model, POLICY, baseline="champion", rows=None, promote="champion", prefix="ens"), allow_older=True
     )
     OWN.fate = Fate(plan)
     run_gate(request, lambda line: None)

@@ -18,7 +18,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.cli import main
 from ens_plugin.cli.inputs import OPTIONS
 from ens_plugin.cli.main import cli
-from ens_plugin.report import three_answers
+from ens_plugin.report.answers import three_answers
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 

@@ -21,9 +21,9 @@ from ens_plugin.cli.recommendation import (
     checks_of,
 )
 from ens_plugin.errors import InputError
-from ens_plugin.report import three_answers
+from ens_plugin.report.answers import three_answers
 from ens_plugin.report.result import LinearCost
-from ens_plugin.sizing import Savings
+from ens_plugin.sizing.truncate import Savings
 from tests.reports import classification_report, regression_report, with_doubts
 
 ROOT = Path(__file__).parents[2]

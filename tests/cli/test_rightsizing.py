@@ -18,7 +18,7 @@ from ens_plugin.cli import main
 from ens_plugin.cli.registry import as_json, as_markdown, as_text
 from ens_plugin.registry import Rightsizing
 from ens_plugin.registry.rightsizing import LoggedCut
-from ens_plugin.sizing import Check, Savings
+from ens_plugin.sizing.truncate import Check, Savings
 from tests.registry.registry import stub_artifacts
 from tests.reports import HOSTILE_STRINGS, classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to

@@ -66,6 +66,13 @@ def test_unreadable_files_say_why(name: str, content: bytes, message: str, tmp_p
         read_table(tmp_path / name)
 
 
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.parquet").mkdir()
+    for name, words in (("train.parquet", r"train\.parquet' is a folder"), ("gone.csv", r"no data file .*gone\.csv")):
+        with pytest.raises(InputError, match=words):
+            read_table(tmp_path / name)
+
+
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zip"])
 @pytest.mark.parametrize("damage", ["cut off", "changed", "not compressed"])
 def test_a_damaged_compressed_file_says_so(ending: str, damage: str, tmp_path: Path) -> None:
@@ -78,18 +85,6 @@ def test_a_damaged_compressed_file_says_so(ending: str, damage: str, tmp_path: P
     path.write_bytes(shown)
     with pytest.raises(InputError, match=r"cannot be read.*Check that it is complete"):
         read_table(path)
-
-
-def test_a_folder_is_named_as_one(tmp_path: Path) -> None:
-    folder = tmp_path / "train.parquet"
-    folder.mkdir()
-    with pytest.raises(InputError, match=r"train\.parquet' is a folder"):
-        read_table(folder)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no data file .*gone\.csv"):
-        read_table(tmp_path / "gone.csv")
 
 
 def test_features_follow_the_models_order_and_the_frame_stays_as_it_was() -> None:
@@ -122,44 +117,32 @@ def test_missing_values_in_nullable_columns_become_nan() -> None:
     np.testing.assert_array_equal(rows.X, [[1.0], [np.nan]])
 
 
-def test_a_missing_target_lists_the_columns_and_the_closest() -> None:
-    frame = FRAME.rename(columns={"y": "label"})
-    with pytest.raises(InputError, match=r"no target column 'lable'.*Did you mean 'label'\? Available: b, a, w, label"):
-        rows_for_model(frame, named("a", "b"), target="lable")
+WIDE = pd.DataFrame(np.zeros((1, 100)), columns=[f"c{i}" for i in range(100)])
+DOUBLED = pd.DataFrame([[1, 2, 3]], columns=["a", "y", "y"])
+OTHER_TARGET = FRAME.rename(columns={"y": "label"})
+NO_TARGET = r"no target column 'lable'.*Did you mean 'label'\? Available: b, a, w, label"
+NO_FEATURE = r"no feature column 'c' in the data.*Available: b, a, w"
+# The table, what the model was trained on, what columns are named, the error, and its words.
+REFUSED: list[tuple[pd.DataFrame, SimpleNamespace, dict[str, Any], type[InputError], str]] = [
+    (OTHER_TARGET, named("a", "b"), {"target": "lable"}, InputError, NO_TARGET),
+    (WIDE, model(), {}, InputError, r"c19 and 80 more\.$"),
+    (DOUBLED, named("a"), {}, InputError, "2 columns called 'y'"),
+    (FRAME, named("b", "c"), {}, DataMismatchError, "missing: c; not in the model: a, w"),
+    (FRAME, model(n_features_in_=2), {}, DataMismatchError, "2 features without names, and the data has 3 .*b, a, w"),
+    (FRAME, model(n_features_in_=3), {"target": "a"}, InputError, "not numbers: y"),
+    (FRAME, named("a", "b"), {"target": "a", "sample_weight": "v"}, InputError, "no sample weight column 'v'"),
+    (FRAME, named("b"), {"target": "a", "sample_weight": "y"}, InputError, "weight column 'y' is not numeric"),
+    (FRAME, named("a"), {"drop": ["c"]}, InputError, NO_FEATURE),
+    (FRAME, named("a"), {"features": ["c"]}, InputError, NO_FEATURE),
+]
 
 
-def test_long_lists_of_columns_are_cut() -> None:
-    frame = pd.DataFrame(np.zeros((1, 100)), columns=[f"c{i}" for i in range(100)])
-    with pytest.raises(InputError, match=r"c19 and 80 more\.$"):
-        rows_for_model(frame, model(), target="y")
-
-
-def test_columns_are_compared_by_name() -> None:
-    with pytest.raises(DataMismatchError, match="missing: c; not in the model: a, w"):
-        rows_for_model(FRAME, named("b", "c"), target="y")
-
-
-def test_columns_are_counted_where_the_model_has_no_names() -> None:
-    with pytest.raises(DataMismatchError, match=r"2 features without names, and the data has 3 .*b, a, w"):
-        rows_for_model(FRAME, model(n_features_in_=2), target="y")
-
-
-def test_text_for_a_model_of_plain_arrays_is_refused() -> None:
-    with pytest.raises(InputError, match="not numbers: y"):
-        rows_for_model(FRAME, model(n_features_in_=3), target="a")
-
-
-def test_weights_must_be_there_and_numbers() -> None:
-    with pytest.raises(InputError, match="no sample weight column 'v'"):
-        rows_for_model(FRAME, named("a", "b"), target="a", sample_weight="v")
-    with pytest.raises(InputError, match="sample weight column 'y' is not numeric"):
-        rows_for_model(FRAME, named("b"), target="a", sample_weight="y")
-
-
-def test_doubled_target_columns_are_refused() -> None:
-    frame = pd.DataFrame([[1, 2, 3]], columns=["a", "y", "y"])
-    with pytest.raises(InputError, match="2 columns called 'y'"):
-        rows_for_model(frame, named("a"), target="y")
+@pytest.mark.parametrize(("frame", "trained", "columns", "error", "words"), REFUSED)
+def test_columns_that_do_not_fit_the_model_are_refused(
+    frame: pd.DataFrame, trained: SimpleNamespace, columns: dict[str, Any], error: type[InputError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        rows_for_model(frame, trained, **{"target": "y", **columns})
 
 
 def test_columns_that_the_model_never_knew_are_left_out() -> None:
@@ -180,12 +163,6 @@ def test_names_with_commas_are_names_first() -> None:
     frame = FRAME.rename(columns={"a": "a,b"})
     rows = rows_for_model(frame, model(n_features_in_=2), target="y", features=["a,b", "w,b"], drop=["w"])
     np.testing.assert_array_equal(rows.X, [[3, 1.5], [4, 2.5]])
-
-
-@pytest.mark.parametrize("option", ["drop", "features"])
-def test_chosen_columns_must_be_there(option: str) -> None:
-    with pytest.raises(InputError, match=r"no feature column 'c' in the data.*Available: b, a, w"):
-        rows_for_model(FRAME, named("a"), target="y", **{option: ["c"]})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("labels", [["0", "1"], ["False", "True"]])

@@ -14,8 +14,7 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 import ens_plugin
 from ens_plugin import EnsembleReport, SizeRecommendation
 from ens_plugin.findings import CHECKS, finding
-from ens_plugin.report import headline, markdown_summary, three_answers
-from ens_plugin.report.answers import answer_lines, markdown_answers
+from ens_plugin.report.answers import answer_lines, headline, markdown_answers, markdown_summary, three_answers
 from ens_plugin.report.result import with_findings
 from ens_plugin.report.text import gain_texts, interval_in_measure, measured_text, member_noun
 from tests import reports

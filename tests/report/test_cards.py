@@ -10,7 +10,7 @@ import pytest
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.report import LabelErrors
+from ens_plugin.report.result import LabelErrors
 from tests import reports
 from tests.report.test_html import ALLOWED_ATTRIBUTES, ALLOWED_TAGS, Outline
 from tests.reports import with_doubts, with_notes
@@ -108,7 +108,7 @@ def test_few_rows_give_no_size() -> None:
 
 
 def test_a_size_above_the_largest_is_in_the_table() -> None:
-    assert "<td>more than 20001</td>" in card_of("capped")
+    assert "<bdi>more than 20001</bdi>" in card_of("capped")
 
 
 def test_outputs_and_labels_are_tabulated() -> None:

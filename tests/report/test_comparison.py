@@ -19,7 +19,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report import plot_error_curve
+from ens_plugin.report.plots import plot_error_curve
 from tests import reports
 from tests.reports import with_doubts
 

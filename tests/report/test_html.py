@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.report import render_page, write_page
 from ens_plugin.report.answers import three_answers
-from ens_plugin.report.text import error_lines, measure_text
+from ens_plugin.report.html import render_page, write_page
+from ens_plugin.report.text import measure_text, size_table
 from tests import reports
 from tests.project.test_package import run_python
 from tests.reports import with_doubts
@@ -261,7 +261,7 @@ def test_the_answers_come_first_and_then_the_sizes(name: str) -> None:
     shown = "".join(Outline(page(name)).text).replace("\xa0", " ")
     shown = shown[shown.index(", " + str(report.n_members)) :]
     wanted = [part for each in three_answers(report) for part in (each.question, each.text)]
-    wanted += [part for line in error_lines(report) for part in line]
+    wanted += [part for line in size_table(report).rows for part in line]
     places = [shown.find(part) for part in wanted]
     assert -1 not in places
 

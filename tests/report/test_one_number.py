@@ -17,8 +17,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.cli.recommendation import Limits, Recommendation, as_json, as_markdown, as_text, checks_of
-from ens_plugin.report import markdown_summary, three_answers
-from ens_plugin.report.answers import markdown_answers
+from ens_plugin.report.answers import markdown_answers, markdown_summary, three_answers
 from ens_plugin.report.size_curves import measure_curve, report_curve
 
 

@@ -23,8 +23,14 @@ from matplotlib.patches import Rectangle
 
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report import default_style, plot_agreement, plot_bias_variance, plot_error_curve, report_figures
-from ens_plugin.report.plots import plot_reports
+from ens_plugin.report.plots import (
+    default_style,
+    plot_agreement,
+    plot_bias_variance,
+    plot_error_curve,
+    plot_reports,
+    report_figures,
+)
 from tests import reports
 from tests.report.charts import NARROW, REPORTS, WIDE, draw, drawn_curves, heights, labels_above, misplaced, new_axes
 

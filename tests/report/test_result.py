@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report import report_from_dict
+from ens_plugin.report.serialization import report_from_dict
 from tests import reports
 from tests.reports import with_notes
 

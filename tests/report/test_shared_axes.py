@@ -5,10 +5,9 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.patches import Rectangle
 
 from ens_plugin.errors import InputError
-from ens_plugin.report import plot_agreement, plot_bias_variance, plot_error_curve
+from ens_plugin.report.plots import plot_agreement, plot_error_curve
 from tests.report.charts import REPORTS, draw, drawn_curves, heights, labels_above, misplaced, new_axes
 
 
@@ -72,25 +71,6 @@ def test_agreements_share_axes_and_other_criteria_are_refused() -> None:
     assert ax.get_legend() is not None
     with pytest.raises(InputError, match="cannot be read off the same axis"):
         plot_agreement(REPORTS["regression"].recommendation, ax=ax)
-
-
-def test_bars_of_two_ensembles_stand_below_each_other() -> None:
-    ax = new_axes((6.4, 6.0))
-    for name in ("classification", "rising"):
-        assert plot_bias_variance(REPORTS[name], ax, label=name) is ax
-    bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    rows = sorted({round(bar.get_y() + 0.275, 2) for bar in bars})
-    assert rows == [0.0, 1.0, 2.0, 3.6, 4.6, 5.6]
-    ends = [max(bar.get_x() + bar.get_width() for bar in bars if round(bar.get_y() + 0.275, 2) == row) for row in rows]
-    parts = [REPORTS[name].bias_variance for name in ("classification", "rising")]
-    errors = [error for part in parts for error in (part.member_error, part.ensemble_error, part.asymptotic_error)]
-    assert ends == pytest.approx(errors)
-    assert misplaced(ax) == []
-    # What was drawn for the first ensemble alone is gone, and bars that are not of a report would stay.
-    assert len(ax.containers) == len(bars)
-    assert len(ax.texts) == len(rows) + 2
-    with pytest.raises(InputError, match="squared loss"):
-        plot_bias_variance(REPORTS["regression"], ax)
 
 
 def test_numbers_are_labels() -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ens_plugin.report import error_text, interval_text, markdown_summary, printable, summarize
-from ens_plugin.report.text import member_noun
+from ens_plugin.report.answers import markdown_summary, summarize
+from ens_plugin.report.text import error_text, interval_text, member_noun, printable
 from tests import reports
 from tests.reports import with_doubts
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import EnsembleReport, analyze
-from ens_plugin.sizing import cut_checks
+from ens_plugin.sizing.truncate import cut_checks
 
 N_ROWS = 1000
 ROWS = np.arange(N_ROWS)

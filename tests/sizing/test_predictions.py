@@ -8,8 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from ens_plugin.sizing import predict_alike
-from ens_plugin.sizing.truncate import labels, predicted
+from ens_plugin.sizing.truncate import labels, predict_alike, predicted
 
 DATA = {2: load_breast_cancer(return_X_y=True), 3: load_iris(return_X_y=True)}
 

@@ -19,7 +19,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import ens_plugin
 from ens_plugin.errors import InputError
-from ens_plugin.sizing import budget, measure_savings
+from ens_plugin.sizing import budget
+from ens_plugin.sizing.truncate import measure_savings
 
 X, y = load_iris(return_X_y=True)
 

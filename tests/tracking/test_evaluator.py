@@ -14,7 +14,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import EnsembleReport, analyze
 from ens_plugin.errors import DataMismatchError, EnsPluginError, InputError, UnsupportedModelError
-from ens_plugin.tracking import DIGEST_TAG, EnsembleEvaluator, data_digest
+from ens_plugin.tracking.digest import DIGEST_TAG, data_digest
+from ens_plugin.tracking.evaluator import EnsembleEvaluator
 from tests.registry.registry import Version, stub_artifacts
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 

@@ -14,8 +14,8 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from ens_plugin import EnsembleReport, analyze, autolog, gate
 from ens_plugin.errors import GateError, InputError, ModelLoadError, TrackingError
-from ens_plugin.tracking import log_report
 from ens_plugin.tracking.links import files_digest, find_stored
+from ens_plugin.tracking.log import log_report
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.registry.registry import stub_artifacts
 from tests.tracking.autologged_fits import messages

@@ -21,8 +21,7 @@ from ens_plugin.core.comparison import Difference, share_difference
 from ens_plugin.core.judged_rows import JudgedRows
 from ens_plugin.errors import DataMismatchError, GateError, ModelLoadError
 from ens_plugin.registry.evidence import compare_pairs
-from ens_plugin.tracking import DIGEST_TAG, Measurement, data_digest
-from ens_plugin.tracking.digest import Rows, measure
+from ens_plugin.tracking.digest import DIGEST_TAG, Measurement, Rows, data_digest, measure
 from ens_plugin.tracking.models import find_version, load_model, parse_address
 from tests.registry.registry import Version, log_linked, report_with_error, stub_artifacts, tags_of
 from tests.reports import classification_report

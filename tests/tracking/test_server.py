@@ -12,8 +12,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import EnsembleReport, analyze
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking import load_model, log_report
-from ens_plugin.tracking.log import charted_sizes, scalar_values
+from ens_plugin.tracking.log import charted_sizes, log_report, scalar_values
+from ens_plugin.tracking.models import load_model
 from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 

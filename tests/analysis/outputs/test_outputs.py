@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsRegressor
 import ens_plugin
 from ens_plugin import EnsembleReport, oob_predictions
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
-from ens_plugin.report import markdown_summary
+from ens_plugin.report.answers import markdown_summary
 from tests.analysis.outputs.cases import (
     CLASSES,
     FOREST,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.registry.policy import REPORT_SCALARS, check_share_bounds, read_policy
+from ens_plugin.report.result import MetricBasis
 from tests.reports import all_reports, classification_report, custom_metric_report, regression_report, score_report
 
 SHARES = (
@@ -65,14 +67,17 @@ def test_so_are_those_on_squares(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "every", "some"),
-    [("roc_auc", {"min": 0}, {"min": 0.5}), ("roc_auc", {"max": 1}, {"max": 0.9}),
-     ("matthews_corrcoef", {"min": -1}, {"min": 0}), ("r2", {"max": 1}, {"min": -2}),
-     ("neg_log_loss", {"max": 0.3}, {"min": -0.3}), ("mutual_info_score", {"min": 0}, {"min": 0.1})],
+    ("metric", "ends", "every", "some"),
+    [("roc_auc", (0, 1), {"min": 0}, {"min": 0.5}), ("roc_auc", (0, 1), {"max": 1}, {"max": 0.9}),
+     ("matthews_corrcoef", (-1, 1), {"min": -1}, {"min": 0}), ("r2", (-math.inf, 1), {"max": 1}, {"min": -2}),
+     ("neg_log_loss", (-math.inf, 0), {"max": 0.3}, {"min": -0.3})],
 )  # fmt: skip
-def test_so_are_those_on_scores(metric: str, every: dict[str, float], some: dict[str, float]) -> None:
+def test_so_are_those_on_scores(
+    metric: str, ends: tuple[float, float], every: dict[str, float], some: dict[str, float]
+) -> None:
     report = score_report()
-    report = replace(report, error_curve=replace(report.error_curve, metric=metric))
+    basis = MetricBasis(True, *ends, n_rows=100)
+    report = replace(report, error_curve=replace(report.error_curve, metric=metric, metric_basis=basis))
     check_share_bounds(read_policy({"report": {metric: some, f"{metric}_lower": some}}), report)
     for name in (metric, f"{metric}_lower", f"{metric}_upper", f"asymptotic_{metric}"):
         with pytest.raises(InputError, match="Every model meets this bound"):

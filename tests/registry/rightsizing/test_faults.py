@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from ens_plugin.errors import EnsPluginError
 from ens_plugin.registry import rightsize
-from ens_plugin.tracking import load_model
+from ens_plugin.tracking.models import load_model
 from tests.tracking.faulty_proxy import Fault, Request, faulty_proxy
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 

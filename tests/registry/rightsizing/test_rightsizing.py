@@ -21,8 +21,9 @@ from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.registry import Rightsizing, rightsize
 from ens_plugin.registry.rightsizing import LoggedCut
-from ens_plugin.sizing import Check
-from ens_plugin.tracking import DIGEST_TAG, load_model
+from ens_plugin.sizing.truncate import Check
+from ens_plugin.tracking.digest import DIGEST_TAG
+from ens_plugin.tracking.models import load_model
 from tests.registry.rightsizing.cases import (
     CLOUDPICKLE,
     EASY,

@@ -163,46 +163,35 @@ def test_a_forbidden_model_is_not_loaded(unchanged: str, monkeypatch: pytest.Mon
         rightsize(unchanged, X, Y)
 
 
-@pytest.mark.fast_cases("a/b", "7", "True")
-@pytest.mark.parametrize("register", [True, 7, "", " ", "a/b", "a:b"])
-def test_names_that_no_registered_model_has(register: Any, unchanged: str) -> None:
-    with pytest.raises(InputError, match="cannot be the name of a registered model"):
-        rightsize(unchanged, X, Y, register=register)
+NO_NAME = "cannot be the name of a registered model"
+IN_MEMORY = r"Pass a URI .* ens_plugin\.truncate cuts a model in memory"
+# What is asked for, with the URI of a version that is there, the error, and its words.
+REFUSED: list[tuple[Any, dict[str, Any], type[EnsPluginError], str]] = [
+    *(("{there}", {"register": name}, InputError, NO_NAME) for name in (True, 7, "", " ", "a/b", "a:b")),
+    *(
+        (file, {}, InputError, r"ens_plugin\.truncate")
+        for file in ("forest.joblib", "file:/tmp/forest", "s3://a/forest")
+    ),
+    ("/tmp/forest\x1b[2J", {}, InputError, r"ens_plugin\.truncate"),
+    *((model, {}, InputError, IN_MEMORY) for model in (RandomForestClassifier(), Path("forest.joblib"), None)),
+    ("models:/nobody/1", {}, TrackingError, "not found"),
+    ("models:/nobody@champion", {}, TrackingError, "not found"),
+    ("models:/nobody/latest", {}, InputError, "is not the URI of a registered version"),
+    ("models:/m-0000", {}, ModelLoadError, "MLflow found no model"),
+    ("runs:/00000000000000000000000000000000/model", {}, ModelLoadError, "MLflow found no model"),
+    ("{there}@nobody", {}, GateError, "has the alias 'nobody'"),
+]
 
 
-@pytest.mark.usefixtures("embedded")
-@pytest.mark.parametrize("uri", ["forest.joblib", "file:/tmp/forest", "s3://bucket/forest", "/tmp/forest\x1b[2J"])
-def test_files_are_for_truncate(uri: str) -> None:
-    with pytest.raises(InputError, match=r"ens_plugin\.truncate") as refusal:
-        rightsize(uri, X, Y)
+@pytest.mark.parametrize(("source", "options", "error", "words"), REFUSED)
+def test_what_cannot_be_cut_is_refused_and_leaves_nothing(
+    source: Any, options: dict[str, Any], error: type[EnsPluginError], words: str, unchanged: str
+) -> None:
+    if isinstance(source, str):
+        source = source.replace("{there}@", f"{unchanged.removesuffix('/1')}@").replace("{there}", unchanged)
+    with pytest.raises(error, match=words) as refusal:
+        rightsize(source, X, Y, **options)
     assert "\x1b" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("source", [RandomForestClassifier(), Path("forest.joblib"), None])
-def test_models_in_memory_are_for_truncate(source: Any) -> None:
-    with pytest.raises(InputError, match=r"Pass a URI .* ens_plugin\.truncate cuts a model in memory"):
-        rightsize(source, X, Y)
-
-
-@pytest.mark.usefixtures("embedded")
-@pytest.mark.parametrize(
-    ("uri", "error"),
-    [
-        ("models:/nobody/1", TrackingError),
-        ("models:/nobody@champion", TrackingError),
-        ("models:/nobody/latest", InputError),
-        ("models:/m-0000", ModelLoadError),
-        ("runs:/00000000000000000000000000000000/model", ModelLoadError),
-    ],
-)
-def test_models_that_are_not_there(uri: str, error: type[EnsPluginError]) -> None:
-    with pytest.raises(error):
-        rightsize(uri, X, Y)
-
-
-def test_an_alias_without_a_version(unchanged: str) -> None:
-    with pytest.raises(GateError, match="has the alias 'nobody'"):
-        rightsize(unchanged.replace("/1", "@nobody"), X, Y)
 
 
 @pytest.mark.usefixtures("embedded")

@@ -30,8 +30,8 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin import EnsembleReport, RightSizedClassifier, autolog
-from ens_plugin.tracking import autologging as fit_report
-from ens_plugin.tracking import data_digest, settings
+from ens_plugin.tracking import settings
+from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
@@ -373,7 +373,7 @@ class TestRuns:
             classifier().fit(X, y)
 
         child = multiprocessing.get_context("fork").Process(target=work)
-        with fit_report._one_at_a_time:
+        with settings.LOCKS.analysis:
             child.start()
             child.join(60)
         code = child.exitcode
@@ -389,7 +389,7 @@ class TestRuns:
         is_held, is_over = threading.Event(), threading.Event()
 
         def report_for_long() -> None:
-            with fit_report._one_at_a_time:
+            with settings.LOCKS.analysis:
                 is_held.set()
                 is_over.wait(60)
 

@@ -30,8 +30,8 @@ from ens_plugin.adapters import libraries
 from ens_plugin.adapters.library import TrainingData
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import InputError
-from ens_plugin.tracking import data_digest
 from ens_plugin.tracking.autologging import FinishedFit, findings_on_steps
+from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.settings import AutologOptions
 from ens_plugin.tracking.uploads import send_all, wait_until_sent
 from tests.extras import INSTALL, lightgbm, xgboost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -12,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ens_plugin.tracking import log as report_log
-from ens_plugin.tracking.log import draw_figures
 from ens_plugin.tracking.uploads import ReportFiles
 from tests.reports import classification_report
 from tests.tracking.stores import new_store
@@ -58,18 +55,6 @@ def test_a_folder_that_cannot_be_written_is_tried_again(monkeypatch: pytest.Monk
             files.folder()
     assert names(files.folder()) == FILES
     files.release()
-
-
-def test_without_matplotlib_figures_are_left_out_and_that_is_said_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report_log, "is_installed", lambda package: False)
-    report_log._tell_of_no_figures.cache_clear()
-    with caplog.at_level(logging.WARNING, logger="ens_plugin.tracking"):
-        assert [draw_figures(classification_report(), tmp_path / name) for name in ("one", "other")] == [None, None]
-    (record,) = caplog.records
-    assert "pip install matplotlib" in record.getMessage()
-    assert list(tmp_path.iterdir()) == []
 
 
 SMALL_FITS = """

@@ -131,7 +131,6 @@ class TestFaults:
         self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("ens_plugin.tracking.uploads.LEAST_WAIT_S", 0.01)
-        monkeypatch.setattr("ens_plugin.tracking.uploads.SLOW_S", 0.0)
         monkeypatch.setattr("ens_plugin.tracking.settings.LEAST_SECONDS", 0.0)
         released = threading.Event()
         with answering(None, released) as uri, tracking_to(uri):
@@ -139,9 +138,7 @@ class TestFaults:
             for _ in range(2):
                 classifier().fit(X, y)
             assert not released.is_set()
-            assert wait_for(lambda: len(messages(log, logging.DEBUG)) == 1)
-            (warning,) = messages(log, logging.WARNING)
-            assert "still being sent, because the tracking server is slow" in warning
+            assert messages(log, logging.WARNING) == []
 
     def test_a_dead_server_that_is_not_waited_for_is_said_to_be_dead_only(
         self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -180,24 +177,6 @@ class TestFaults:
             self.check(log, "cannot be reached")
         assert len(canned_report) == 2
 
-    def test_a_slow_store_is_not_called_a_server(
-        self, embedded: mlflow.MlflowClient, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("ens_plugin.tracking.uploads.LEAST_WAIT_S", 0.0)
-        monkeypatch.setattr("ens_plugin.tracking.uploads.SLOW_S", 0.0)
-        monkeypatch.setattr("ens_plugin.tracking.settings.LEAST_SECONDS", 0.0)
-        released = threading.Event()
-        monkeypatch.setattr("ens_plugin.tracking.autologging.deliver", lambda _: str(released.wait(60)))
-        autolog(log_artifacts=False)
-        classifier().fit(X, y)
-        is_warned = wait_for(lambda: messages(log, logging.WARNING) != [])
-        released.set()
-        assert is_warned
-        assert wait_until_sent(60)
-        (warning,) = messages(log, logging.WARNING)
-        assert "still being sent, because the store is slow" in warning
-
-    @pytest.mark.slow
     def test_the_end_of_the_program_is_not_held_up(self, tmp_path: Path) -> None:
         code = """
 import ens_plugin

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from ens_plugin import autolog
-from ens_plugin.tracking import data_digest
+from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y

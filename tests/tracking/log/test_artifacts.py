@@ -11,7 +11,7 @@ import pytest
 
 from ens_plugin import EnsembleReport
 from ens_plugin.cli import read_table
-from ens_plugin.report import LabelErrors
+from ens_plugin.report.result import LabelErrors
 from ens_plugin.tracking.log import draw_figures, render_artifacts, write_data
 from tests.reports import all_reports, classification_report
 

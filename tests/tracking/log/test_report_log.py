@@ -19,8 +19,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.findings import codes_of
 from ens_plugin.report.answers import headline
-from ens_plugin.tracking import log_report
-from ens_plugin.tracking.log import curve_values, scalar_values
+from ens_plugin.tracking.log import curve_values, log_report, scalar_values
 from tests.reports import all_reports, capped_report, classification_report, regression_report, with_doubts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, tracking_to
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ens_plugin.errors import InputError
-from ens_plugin.tracking import data_digest
-from ens_plugin.tracking.digest import BLOCK_ROWS
+from ens_plugin.tracking.digest import BLOCK_ROWS, data_digest
 
 X = np.array([[1.0, 2.0, 0.0], [3.0, 0.0, 5.0], [7.0, 0.0, 9.0], [1.5, -2.0, np.nan]])
 Y = np.array(["no", "yes", "yes", "no"])

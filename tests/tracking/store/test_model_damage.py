@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ens_plugin.errors import ModelLoadError
-from ens_plugin.tracking import load_model
 from ens_plugin.tracking import models as model_damage
+from ens_plugin.tracking.models import load_model
 
 X, Y = load_iris(return_X_y=True)
 LIGHTGBM = "LightGBM is not installed: pip install 'ens-plugin[lightgbm]'"

@@ -18,8 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ens_plugin.errors import ModelLoadError, TrackingError
-from ens_plugin.tracking import load_model
-from ens_plugin.tracking.models import is_uri, logged_model_id
+from ens_plugin.tracking.models import is_uri, load_model, logged_model_id
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS
 
 pytestmark = MLFLOW_WARNINGS

@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 import ens_plugin
 from ens_plugin import EnsembleReport, gate
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.tracking import log_report
+from ens_plugin.tracking.log import log_report
 from tests.tracking.fits import new_experiment
 from tests.tracking.stores import MLFLOW_WARNINGS, tracking_to
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +19,7 @@ from ens_plugin.registry import gating as registry_gate
 from ens_plugin.registry import lease as registry_lease
 from ens_plugin.registry.gating import audit_to_file, gate_request, run_gate
 from ens_plugin.registry.lease import LEASE_TAG, lease
-from ens_plugin.tracking import log_report
-from ens_plugin.tracking.connection import scratch_folder
+from ens_plugin.tracking.log import log_report
 from ens_plugin.tracking.models import VersionAddress, find_version, is_unchanged
 from tests.registry.gating.gates import NO_WORSE, REPORT, Client, holder
 from tests.registry.registry import experiment_id, lines, register, report_with_error, tags_of, verdict_of
@@ -309,34 +304,6 @@ def test_a_promotion_without_its_audit_line_says_that_it_happened(
     monkeypatch.setattr("ens_plugin.registry.gating.audit_to_log", full)
     with pytest.raises(InputError, match=r"'champion' now points at version 1 .*the disk is full"):
         gate(version.uri, LOOSE, promote="champion")
-
-
-KILLED = """
-import os, signal
-from ens_plugin.tracking.connection import scratch_folder
-with scratch_folder() as folder:
-    (folder / "report.json").write_text("{}")
-    print(folder, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="files cannot be locked there")
-def test_files_of_a_killed_process_are_removed_by_the_next_and_those_of_a_living_one_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, check=False)
-    left = Path(done.stdout.strip())
-    assert left.is_dir()
-    foreign = tmp_path / "ens_plugin-gate-link"
-    foreign.symlink_to(Path(__file__).parent)
-    with scratch_folder() as first, scratch_folder() as second:
-        assert not left.exists()
-        assert first.is_dir()
-        assert second.is_dir()
-    assert list(tmp_path.iterdir()) == [foreign]
 
 
 class TestAnotherVersion:
