@@ -1,4 +1,16 @@
-"""LightGBM's and XGBoost's forests: the first 50 members against all 2000, and out-of-bag against fresh rows."""
+"""LightGBM's and XGBoost's forests: the first 50 members against all 2000, and out-of-bag against fresh rows.
+
+Members are averaged by their raw scores, and the curve comes from the margin method. Rows and columns are drawn as a
+random forest's (63.2 % of the rows, the square root of the columns at each node); all else is the library's default,
+but for LightGBM's leaves of at least 5 rows. The reference is the plug-in estimate of all 2000 trees: means and
+spreads of the rows' out-of-bag margins taken as true. Spread: standard error over repetitions. Cells: bias / RMSE in
+error points; for sizes, of log2(size / reference).
+
+Out-of-bag against fresh: `error_curve.at(200)` of forests of 200 trees on 300 rows, less the error of the booster's
+own `predict` on 50000 fresh rows. With as many training rows of one label as of the other, the bags that a row is out
+of hold its label less often than the other one, and this is not so for fresh rows: every out-of-bag error is then too
+high, by less the more rows there are. Labels tossed like coins are free of this, and are what the target is about.
+"""
 
 from __future__ import annotations
 
@@ -174,28 +186,13 @@ def _checked(options: Options, library: str, problem: str, labels: str, sample: 
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.accuracy.few_booster_trees", __doc__, 20, arguments)
     sections = [accuracy_section(options), fresh_section(options)]
     claims = [claim for found, _ in sections for claim in found]
     return conclude(
         "benchmarks.accuracy.few_booster_trees",
         options,
-        [
-            "## Accuracy with LightGBM and XGBoost",
-            __doc__ or "",
-            "Members are averaged by their raw scores, and the curve comes from the margin method. Rows and columns "
-            "are drawn as a random forest's (63.2 % of the rows, the square root of the columns at each node); all "
-            "else is the library's default, but for LightGBM's leaves of at least 5 rows. The reference is the plug-in "
-            "estimate of all 2000 trees: means and spreads of the rows' out-of-bag margins taken as true. Spread: "
-            "standard error over repetitions. Cells: bias / RMSE in error points; for sizes, of "
-            "log2(size / reference).",
-            f"Out-of-bag against fresh: `error_curve.at({CHECKED_TREES})` of forests of {CHECKED_TREES} trees on "
-            f"{CHECKED_ROWS} rows, less the error of the booster's own `predict` on {FRESH_ROWS} fresh rows. With as "
-            "many training rows of one label as of the other, the bags that a row is out of hold its label less often "
-            "than the other one, and this is not so for fresh rows: every out-of-bag error is then too high, by less "
-            "the more rows there are. Labels tossed like coins are free of this, and are what the target is about.",
-        ],
         claims,
         [text for _, text in sections],
     )

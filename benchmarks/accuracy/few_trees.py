@@ -1,4 +1,8 @@
-"""The default estimator on the first 50 and 100 trees of a forest against all its 2000."""
+"""Means of probabilities and of values of the first 50 trees of a forest, analysed, against all its 2000.
+
+The reference is the whole forest's own out-of-bag error for probabilities, and the closed form of all 2000 trees for
+values. Spread: standard error over repetitions. Cells of the tables: bias / root mean square, in points.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ens_plugin
-from benchmarks.accuracy.deviations import (
-    SIZES,
-    Deviations,
-    Errors,
-    Targets,
-    by_size,
-    deviation_claims,
-    deviation_table,
-)
+from benchmarks.accuracy.deviations import Errors
 from benchmarks.shared.forests import (
-    FEW,
     FRESH_ROWS,
     TRAINING_ROWS,
     Plan,
     Record,
     grow_all,
-    hard_votes,
     soft_outputs,
     value_outputs,
 )
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
-from ens_plugin.core.error_curve import binomial_curve, recommended_size
-from ens_plugin.core.votes import fit_mixture
 from ens_plugin.errors import WeakEstimateWarning
 
 Array = NDArray[Any]
@@ -50,41 +42,7 @@ CLOSED_FORM_TRIED = (
     "infinity (seed 0: -0.3); in 272 of 50 trees under seed 7, the first 25 trees against the other 25 gave at most "
     "1.7. No consistent sign, and the formula is unbiased by algebra: nothing was changed."
 )
-TARGETS = {FEW: Targets(rmse=1.1, share=0.5)}
 VALUE_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-
-
-def size_or_limit(probability: Array, weight: Array | None = None) -> int:
-    """Recommended size, 20 001 where it is above that."""
-    return recommended_size(probability, weight, max_size=MAX_SIZE) or MAX_SIZE
-
-
-def vote_errors(records: Sequence[Record], members: int, all_members: int) -> Deviations:
-    """Errors of both estimators from the first `members` trees, over repetitions."""
-    default, binomial, reference, sizes = [], [], [], []
-    for record in records:
-        wrong, trials = _usable(record, members)
-        wrong_all, trials_all = _usable(record, all_members)
-        mixture = fit_mixture(wrong, trials)
-        default.append(mixture.error(SIZES))
-        binomial.append(binomial_curve(wrong, trials, SIZES))
-        reference.append(binomial_curve(wrong_all, trials_all, SIZES))
-        shares = (wrong / trials, wrong_all / trials_all)
-        sizes.append([size_or_limit(mixture.support, mixture.weights), *map(size_or_limit, shares)])
-    truth = np.array(reference)
-    log_sizes = np.log2(np.array(sizes))
-    return Deviations(
-        truth=100.0 * float(truth[:, -1].mean()),
-        default=by_size(np.array(default) - truth),
-        simple=by_size(np.array(binomial) - truth),
-        default_size=Errors(log_sizes[:, 0] - log_sizes[:, 2]),
-        simple_size=Errors(log_sizes[:, 1] - log_sizes[:, 2]),
-    )
-
-
-def _usable(record: Record, members: int) -> tuple[Array, Array]:
-    trials = record[f"trials_{members}"]
-    return record[f"wrong_{members}"][trials > 0], trials[trials > 0]
 
 
 def soft_errors(records: Sequence[Record]) -> tuple[float, Errors, Errors]:
@@ -134,23 +92,6 @@ def plans(name: str, options: Options, max_depth: int | None, fresh_rows: int) -
     return [Plan(name, n_rows, n_trees, max_depth, fresh_rows, options.seed, r) for r in range(options.repetitions)]
 
 
-def vote_section(options: Options) -> tuple[list[Claim], str]:
-    """Compare the error and the size from hard votes with the reference, of two labels or of right and wrong."""
-    records = {}
-    for name in VOTE_SETS[-2:] if options.smoke else VOTE_SETS:
-        forests = plans(name, options, None, 0 if options.smoke else FRESH_ROWS.get(name, 0))
-        records[name] = grow_all(options.cache, "votes", forests, hard_votes, options.n_jobs)
-    claims, tables = [], []
-    for members in (FEW, 100):
-        by_set = {
-            name: vote_errors(found, members, SMOKE_TREES if options.smoke else 2000) for name, found in records.items()
-        }
-        targets = TARGETS.get(members, Targets(rmse=0.9, share=np.inf))
-        claims += deviation_claims(f"from {members} trees", by_set, "binomial", targets)
-        tables.append(deviation_table(f"data, first {members} trees", by_set, "binomial"))
-    return claims, "\n\n".join(tables)
-
-
 def soft_section(options: Options) -> tuple[list[Claim], str]:
     """Compare soft votes of 50 trees with the reference, for many labels and for two."""
     claims, rows = [], []
@@ -186,21 +127,13 @@ def value_section(options: Options) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.accuracy.few_trees", __doc__, 30, arguments)
-    sections = [vote_section(options), soft_section(options), value_section(options)]
+    sections = [soft_section(options), value_section(options)]
     claims = [claim for found, _ in sections for claim in found]
     return conclude(
         "benchmarks.accuracy.few_trees",
         options,
-        [
-            "## Accuracy",
-            __doc__ or "",
-            "The reference is the plug-in (`binomial`) estimate of all 2000 trees for hard votes, the whole forest's "
-            "own out-of-bag error for soft votes, the closed form of all 2000 trees for regression. Spread: standard "
-            "error over repetitions. Cells of the tables by data set: bias / RMSE in error points; for sizes, of "
-            "log2(size / reference). Digits and wine: right or wrong of the hard vote.",
-        ],
         claims,
         [text for _, text in sections],
     )

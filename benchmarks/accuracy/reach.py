@@ -1,10 +1,18 @@
-"""Ensembles of other libraries: the estimated error against the error on fresh rows."""
+"""Ensembles of other libraries: the estimated error against the error on fresh rows.
+
+400 training rows and 81 members each, an independent training set in every repetition. The estimate is the out-of-bag
+error at the ensemble's own size (of the last three, whose bags leave out no row of the rarest label or are not kept,
+the error on 400 held-out rows), the truth the error of the model's own `predict` on 4000 fresh rows. Labels: about
+one in five is of the rarer one, and a tenth of all labels are wrong. Survival: 0-1 error of an event up to time 0.7,
+estimated from censored rows, on fresh rows that are not censored. The differences are in standard errors of their
+mean over the repetitions.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -24,13 +32,6 @@ Array = NDArray[Any]
 N_ROWS, N_FRESH, N_MEMBERS, N_FEATURES = 400, 4000, 81, 5
 TIME = 0.7
 MOST_ERRORS = 3.0
-NOTES = f"""\
-{N_ROWS} training rows and {N_MEMBERS} members each, an independent training set in every repetition. The estimate is
-the out-of-bag error at the ensemble's own size (of the last two, whose bags leave out no row of the rarest label or
-are not kept, the error on {N_ROWS} held-out rows), the truth the error of the model's own `predict` on {N_FRESH}
-fresh rows. Labels: about one in five is of the rarer one, and a tenth of all labels are wrong. Survival: 0-1 error of
-an event up to time {TIME:g}, estimated from censored rows, on fresh rows that are not censored. The differences are
-in standard errors of their mean over the repetitions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,11 +226,10 @@ def results_table(results: dict[str, Array]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.accuracy.reach", __doc__, 20, arguments, smoke=2)
     results = run(options)
-    about: Sequence[str] = ["## Ensembles of other libraries", __doc__ or "", NOTES]
-    return conclude("benchmarks.accuracy.reach", options, about, claims(results), [results_table(results)])
+    return conclude("benchmarks.accuracy.reach", options, claims(results), [results_table(results)])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,9 @@
-"""The row model of labels on real tables: error, agreement and errors by label, against a thousand more trees."""
+"""The row model of labels on real tables: error, agreement and errors by label, against a thousand more trees.
+
+41 forests of 1200 trees on tables that no other section has: votes, and means over leaves of five rows. The first 200
+trees make the ensembles; all others, out of bag, stand for infinitely many. Deviations are in percentage points:
+bias; root mean square.
+"""
 
 from __future__ import annotations
 
@@ -246,7 +251,7 @@ def _chosen(options: Options) -> tuple[list[Pool], list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.accuracy.row_model", __doc__, 1, arguments, smoke=1)
     chosen, left_out = _chosen(options)
     n_trees = 300 if options.smoke else TREES
@@ -257,18 +262,13 @@ def main(arguments: list[str] | None = None) -> str:
         row_of(kind, size, [each for each in found if (each.n_members, each.kind) == (size, kind)])
         for size, kind in groups
     ]
-    about = (
-        f"{len(chosen)} forests of {n_trees} trees on tables that no other section has: votes, and means over leaves "
-        f"of five rows. The first {OWN} trees make the ensembles; all others, out of bag, stand for infinitely many. "
-        "Deviations are in percentage points: bias; root mean square."
-    )
     columns = ["rows have", "trees", "ensembles", "limit", "present size", f"size {SIZE}", "interval holds (%)"]
     return conclude(
         "benchmarks.accuracy.row_model",
         options,
-        ["## The row model of labels", __doc__ or "", about, *(f"Left out: {each}." for each in left_out)],
         claims_of(found),
         [table([*columns, "errors by label", "changed labels, log2"], rows)],
+        "; ".join(left_out),
     )
 
 

@@ -1,4 +1,9 @@
-"""Peak memory of an analysis above model and data, in a process of its own."""
+"""Peak memory of an analysis above model and data, in a process of its own.
+
+Extremely randomised trees of depth 6 on bootstrap samples, 10 features unless stated, in float32 (what the trees
+read; other types are converted once, which adds that copy), one thread. Peak of all allocations of Python and NumPy
+during the analysis. Resident memory rises less: it reuses what fitting left.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +96,7 @@ def measure_apart(n_rows: int, n_features: int, n_trees: int, dtype: str, seed: 
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.cost.memory", __doc__, 1, arguments)
     n_rows, trees = (4_000, (10, 20)) if options.smoke else (N_ROWS, TREES)
     few, many = (measure_apart(n_rows, N_FEATURES, n_trees, "float32", options.seed) for n_trees in trees)
@@ -122,14 +127,6 @@ def main(arguments: list[str] | None = None) -> str:
     return conclude(
         "benchmarks.cost.memory",
         options,
-        [
-            "## Memory",
-            __doc__ or "",
-            f"Extremely randomised trees of depth {MAX_DEPTH} on bootstrap samples, {N_FEATURES} features unless "
-            "stated, in float32 (what the trees read; other types are converted once, which adds that copy), one "
-            "thread. Peak of all allocations of Python and NumPy during the analysis. Resident memory rises less: it "
-            "reuses what fitting left.",
-        ],
         claims,
     )
 

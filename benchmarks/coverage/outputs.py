@@ -1,4 +1,9 @@
-"""Several outputs: how often the interval of the mean error over outputs holds the error on fresh rows."""
+"""Several outputs: how often the interval of the mean error over outputs holds the error on fresh rows.
+
+4 outputs whose noise is mostly common to all and long-tailed; the truth is the forest's error on 5000 fresh rows.
+Every repetition draws training rows. The intervals are those of 95 %; of the single outputs, the smallest and the
+largest share are shown. Standard errors are binomial.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +23,6 @@ from benchmarks.shared.results import Claim, conclude
 Array = NDArray[Any]
 
 N_OUTPUTS, N_FRESH = 4, 5000
-NOTES = f"""\
-{N_OUTPUTS} outputs whose noise is mostly common to all and long-tailed; the truth is the forest's error on {N_FRESH}
-fresh rows. Every repetition draws training rows. The intervals are those of 95 %; of the single outputs, the
-smallest and the largest share are shown. Standard errors are binomial."""
 
 
 class Cell(NamedTuple):
@@ -75,12 +76,11 @@ def outcomes(options: Options, name: str) -> tuple[Claim, list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.coverage.outputs", __doc__, 100, arguments)
     found = [outcomes(options, name) for name in CELLS]
     text = table(["held (%)", "mean", "single outputs"], [row for _, row in found])
-    about = ["## Several outputs", __doc__ or "", NOTES]
-    return conclude("benchmarks.coverage.outputs", options, about, [claim for claim, _ in found], [text])
+    return conclude("benchmarks.coverage.outputs", options, [claim for claim, _ in found], [text])
 
 
 if __name__ == "__main__":

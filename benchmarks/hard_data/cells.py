@@ -1,4 +1,8 @@
-"""The size where different rows are few, and the error of even sizes where one label is rare."""
+"""The size where different rows are few, and the error of even sizes where one label is rare.
+
+Sizes: 500 rows, 100 trees; the reference is by 2000 other trees on 20 000 fresh rows. Even sizes: 1000 training rows,
+4000 held-out rows on which both errors are.
+"""
 
 from __future__ import annotations
 
@@ -110,19 +114,13 @@ def _rare(n_rows: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.hard_data.cells", __doc__, 60, arguments)
     found = [size_coverage(name, options) for name in (list(CELLS)[:1] if options.smoke else CELLS)]
     header = ["features", "covered (%)", "interval: factor each way", "no upper end (%)"]
     return conclude(
         "benchmarks.hard_data.cells",
         options,
-        [
-            "## Few different rows, and even sizes",
-            __doc__ or "",
-            f"Sizes: {N_ROWS} rows, {MEMBERS} trees; the reference is by 2000 other trees on 20 000 fresh rows. Even "
-            "sizes: 1000 training rows, 4000 held-out rows on which both errors are.",
-        ],
         [*(claim for claim, _ in found), even_bias(options)],
         [table(header, [row for _, row in found])],
     )

@@ -1,4 +1,9 @@
-"""Twenty labels and more: the error at and beyond the size of a forest, against that of its other trees."""
+"""Twenty labels and more: the error at and beyond the size of a forest, against that of its other trees.
+
+5 problems, 3 forests each on 1500 rows of their own; the first trees of 2000 are analysed. Bias: estimate less the
+error of subsets of the other trees, on the same rows out of bag, so that only the luck of the analysed trees is in
+it; in points. None of the problems was used for the choice of the method.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from benchmarks.shared.markdown import table
-from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.options import read_options
 from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[Any]
@@ -113,7 +118,7 @@ def _error(votes: Array, out_of_bag: Array, target: Array, size: float) -> float
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.hard_data.many_labels", __doc__, FORESTS_PER_SET, arguments, smoke=1)
     problems = PROBLEMS[:1] if options.smoke else PROBLEMS
     n_rows, pool, trees = SMOKE if options.smoke else (ROWS, POOL, TREES)
@@ -126,21 +131,9 @@ def main(arguments: list[str] | None = None) -> str:
     return conclude(
         "benchmarks.hard_data.many_labels",
         options,
-        _about(options),
         _claims(found, trees),
         [_detail(problems, found, trees)],
     )
-
-
-def _about(options: Options) -> list[str]:
-    return [
-        "## Many labels beyond the size of a forest",
-        __doc__ or "",
-        f"{len(PROBLEMS)} problems, {options.repetitions} forests each on {ROWS} rows of their own; the first trees of "
-        f"{POOL} are analysed. Bias: estimate less the error of subsets of the other trees, on the same rows out of "
-        "bag, so that only the luck of the analysed trees is in it; in points. None of the problems was used for the "
-        "choice of the method.",
-    ]
 
 
 def _claims(found: NDArray[np.float64], trees: tuple[int, ...]) -> list[Claim]:

@@ -1,4 +1,9 @@
-"""Rows that repeat: copies are refused or doubted, chance repeats are not, and groups have honest intervals."""
+"""Rows that repeat: copies are refused or doubted, chance repeats are not, and groups have honest intervals.
+
+Forests of 100 members. Groups: each repetition draws a new training set, and 2000 fresh groups as its truth; the
+interval is the 95 % interval of the error at the current size with groups=. The first table has half as many training
+sets.
+"""
 
 from __future__ import annotations
 
@@ -241,19 +246,12 @@ def stop_section(options: Options) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.hard_data.repeats", __doc__, 60, arguments)
     sections = [stop_section(options), coverage_section(options)]
     return conclude(
         "benchmarks.hard_data.repeats",
         options,
-        [
-            "## Rows that repeat",
-            __doc__ or "",
-            f"Forests of {N_TREES} members. Groups: each repetition draws a new training set, and {FRESH_GROUPS} fresh "
-            "groups as its truth; the interval is the 95 % interval of the error at the current size with groups=. The "
-            "first table has half as many training sets.",
-        ],
         [claim for found, _ in sections for claim in found],
         [text for _, text in sections],
     )

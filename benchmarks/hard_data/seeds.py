@@ -1,4 +1,9 @@
-"""How often a gate finds the same recipe worse under another seed, and how often a worse recipe worse."""
+"""How often a gate finds the same recipe worse under another seed, and how often a worse recipe worse.
+
+Each repetition draws new training rows of five problems (300 or 500 rows), grows two forests of the same recipe and
+one of trees of 8 leaves, and compares them by their out-of-bag rows as the gate does. Before: without the noise of
+the seeds in the interval.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +99,7 @@ def claims_of(members: int, found: Array, count: int) -> list[Claim]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options: Options = read_options("benchmarks.hard_data.seeds", __doc__, 100, arguments)
     problems = PROBLEMS[:1] if options.smoke else PROBLEMS
     records: list[Record] = []
@@ -113,13 +118,6 @@ def main(arguments: list[str] | None = None) -> str:
     return conclude(
         "benchmarks.hard_data.seeds",
         options,
-        [
-            "## Two forests that differ in the seed",
-            __doc__ or "",
-            "Each repetition draws new training rows of five problems (300 or 500 rows), grows two forests of the same "
-            f"recipe and one of trees of {WORSE_LEAVES} leaves, and compares them by their out-of-bag rows as the gate "
-            "does. Before: without the noise of the seeds in the interval.",
-        ],
         claims,
         [table([*header, "before: small trees"], lines)],
     )

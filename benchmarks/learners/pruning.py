@@ -1,4 +1,10 @@
-"""Dynamic pruning: labels against the whole ensemble's, members queried, and wall time of predict."""
+"""Dynamic pruning: labels against the whole ensemble's, members queried, and wall time of predict.
+
+Forests of 501 fully grown trees, confidence 0.99; 20000 fresh rows by formula, or the half of the real data that was
+not trained on (repeated for the timings). Times are of predict with one thread, alternating, medians of ratios. Rows
+that hardly settle: those for which rule full queries at least 90% of the members, repeated to as many rows. One row:
+20 rows, each predicted by itself.
+"""
 
 from __future__ import annotations
 
@@ -211,7 +217,7 @@ def timing_section(kind: str, problems: Sequence[str], options: Options, rounds:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options("benchmarks.learners.pruning", __doc__, 20, arguments)
     claims, counts = counting_section(options)
     others = other_section(options)
@@ -221,15 +227,6 @@ def main(arguments: list[str] | None = None) -> str:
     return conclude(
         "benchmarks.learners.pruning",
         options,
-        [
-            "## Dynamic pruning",
-            __doc__ or "",
-            f"Forests of {N_TREES} fully grown trees, confidence 0.99; {N_ROWS} fresh rows by formula, or the half of "
-            "the real data that was not trained on (repeated for the timings). Times are of predict with one thread, "
-            "alternating, medians of ratios. Rows that hardly settle: those for which rule full queries at "
-            f"least {HARD_SHARE:.0%} of the members, repeated to as many rows. One row: "
-            f"{SINGLE_ROWS} rows, each predicted by itself.",
-        ],
         [*claims, *fast],
         [
             counts,

@@ -1,4 +1,9 @@
-"""The log loss of fully grown forests: is there an answer, of which kind, and is it right on fresh rows."""
+"""The log loss of fully grown forests: is there an answer, of which kind, and is it right on fresh rows.
+
+Default random forests of 100 trees on 400 rows, or on half of a real table. The truth is that of a pool of 1000 other
+trees on the same rows, on 5000 fresh rows or the other half, with 0 replaced by 2.2e-16 as scikit-learn does. Of real
+tables, the noise of the other half is added to the interval.
+"""
 
 from __future__ import annotations
 
@@ -174,7 +179,7 @@ def _spread(percent: float, n: int) -> float:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options: Options = read_options("benchmarks.metrics.log_loss", __doc__, 4, arguments, smoke=1)
     names = ["circle", "wine"] if options.smoke else [*SIMULATED, *REAL]
     n_pool, n_fresh = (200, 300) if options.smoke else (POOL, FRESH_ROWS)
@@ -196,14 +201,7 @@ def main(arguments: list[str] | None = None) -> str:
     ]  # fmt: skip
     header = ["problem", "curve from the forest's size or below", "from a later size", "clipped only", "refused",
               "right at its size", "right at the pool's", "bias at the pool's"]  # fmt: skip
-    about = [
-        "## The log loss of fully grown forests",
-        __doc__ or "",
-        f"Default random forests of {TREES} trees on {ROWS} rows, or on half of a real table. The truth is that of a "
-        f"pool of {POOL} other trees on the same rows, on {FRESH_ROWS} fresh rows or the other half, with 0 replaced "
-        "by 2.2e-16 as scikit-learn does. Of real tables, the noise of the other half is added to the interval.",
-    ]
-    return conclude("benchmarks.metrics.log_loss", options, about, claims_of(every), [table(header, rows)])
+    return conclude("benchmarks.metrics.log_loss", options, claims_of(every), [table(header, rows)])
 
 
 if __name__ == "__main__":

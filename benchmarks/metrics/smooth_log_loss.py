@@ -1,4 +1,9 @@
-"""The log loss of networks, of forests with leaves of 5 and of boosters' forests: its limit against more members."""
+"""The log loss of networks, of forests with leaves of 5 and of boosters' forests: its limit against more members.
+
+Noisy labels of make_classification, 600 rows to train on and as many held out. The true limit is that of a pool of 96
+other networks or 1000 other trees on the same rows, judged in the same way; the errors are those of the limit over
+it, in percent, with their standard errors. Intervals are to hold the log loss of the pool on 5000 fresh rows.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +152,7 @@ def outcomes(kind: str, n_labels: int, seed: int, pool_size: int, sizes: tuple[i
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options: Options = read_options("benchmarks.metrics.smooth_log_loss", __doc__, 3, arguments)
     seeds = range(options.seed, options.seed + options.repetitions)
     kinds = {"networks": (4,), "leaves of 5": (25,)} if options.smoke else SIZES
@@ -163,18 +168,7 @@ def main(arguments: list[str] | None = None) -> str:
                     found.setdefault(case, []).append(each)
             if not options.smoke:
                 print(kind, n_labels, tried, flush=True)
-    return conclude("benchmarks.metrics.smooth_log_loss", options, _about(), _claims(found), [_table(found)])
-
-
-def _about() -> list[str]:
-    return [
-        "## The log loss of ensembles that give no label a probability of 0",
-        __doc__ or "",
-        f"Noisy labels of make_classification, {ROWS} rows to train on and as many held out. The true limit is that of "
-        f"a pool of {POOL['networks']} other networks or {POOL['XGBoost']} other trees on the same rows, judged in the "
-        "same way; the errors are those of the limit over it, in percent, with their standard errors. Intervals are to "
-        f"hold the log loss of the pool on {FRESH_ROWS} fresh rows.",
-    ]
+    return conclude("benchmarks.metrics.smooth_log_loss", options, _claims(found), [_table(found)])
 
 
 def _claims(found: dict[Case, list[Outcome]]) -> list[Claim]:
