@@ -1,6 +1,6 @@
 """Rows that are alike without being equal: rows augmented by noise, subjects and interpolated rows are doubted.
 
-Of docs/methods/alike-rows.md, near and interpolated rows, in random order; forests of 100 trees. Augmented: 8 tables,
+Of docs/methods/copies.md, near and interpolated rows, in random order; forests of 100 trees. Augmented: 8 tables,
 each row with 1, 2, 4 copies, to which normal noise of 0.1, 0.2, 0.3 standard deviations of each column was added.
 Subjects: 600 rows of normal columns in which each subject has as many rows, and a random label; the change is in
 standard deviations of a column. Oversamplers of imbalanced-learn: tables of 300 rows with 30 % positives, 800 rows

