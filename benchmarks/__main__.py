@@ -1,9 +1,13 @@
-"""Run benchmarks, one after the other: all of them, or those of the rooms and names that are given."""
+"""Run benchmarks, one after the other: all of them, or those of the rooms and names that are given.
+
+As in ``python -m benchmarks hard_data cost.speed --repetitions 5``: the options go to each script.
+"""
 
 from __future__ import annotations
 
-import argparse
+import sys
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -15,16 +19,15 @@ SCRIPTS = sorted(
 )
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str]) -> None:
     """Run the scripts, each of which writes its own CSV, and the page of results."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a room such as cost, or a script such as cost.speed")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes; nothing is written")
-    options = parser.parse_args(arguments)
-    chosen = [one for one in SCRIPTS if not options.names or {one, one.partition(".")[0]} & {*options.names}]
+    names = list(takewhile(lambda word: not word.startswith("-"), arguments))
+    chosen = [one for one in SCRIPTS if not names or {one, one.partition(".")[0]} & {*names}]
+    if not chosen:
+        raise SystemExit(f"No script and no room has such a name. The scripts are {', '.join(SCRIPTS)}.")
     for script in chosen:
-        print(import_module(f"benchmarks.{script}").main(["--smoke"] if options.smoke else []))
+        print(import_module(f"benchmarks.{script}").main(arguments[len(names) :]))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -275,16 +275,7 @@ def seed_claims(problem: str, spread: SeedSpread) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.accuracy.intervals", __doc__, 200, arguments, smoke=3)
+    options = read_options(__name__, __doc__, 200, arguments, smoke=3)
     sections = [coverage_section(options), seed_section(options)]
     claims = [claim for found, _ in sections for claim in found]
-    return conclude(
-        "benchmarks.accuracy.intervals",
-        options,
-        claims,
-        [text for _, text in sections],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text for _, text in sections])

@@ -175,13 +175,6 @@ def rank_correlation(first: FloatArray, second: FloatArray) -> float:
     return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
 
 
-TRIED = "nothing: the score is what analyze() estimates, and the search has nothing to tune."
-TRIED_TIME = (
-    "fewer tabulated sizes, which save nothing. Of ten labels, the fitted distribution takes three quarters of an "
-    "analysis, the intervals and the recommended size the rest."
-)
-
-
 def claims(results: dict[str, list[Comparison]]) -> list[Claim]:
     """List the targets, over all data sets and repetitions."""
     found = [one for records in results.values() for one in records]
@@ -192,24 +185,13 @@ def claims(results: dict[str, list[Comparison]]) -> list[Claim]:
     gain, gain_se = mean_and_se(correlation[:, 0] - correlation[:, 1])
     loss, loss_se = mean_and_se(excess[:, 0] - excess[:, 1])
     return [
-        Claim(
-            "seconds of five folds over seconds without folds, median",
-            float(np.median(ratio)),
-            low=2.0,
-            tried=TRIED_TIME,
-        ),
+        Claim("seconds of five folds over seconds without folds, median", float(np.median(ratio)), low=2.0),
         Claim("rank correlation with the test error, without folds, mean", *mean_and_se(correlation[:, 0])),
         Claim("rank correlation with the test error, five folds, mean", *mean_and_se(correlation[:, 1])),
-        Claim("rank correlation, without folds less five folds, mean", gain, gain_se, low=-0.05, tried=TRIED),
+        Claim("rank correlation, without folds less five folds, mean", gain, gain_se, low=-0.05),
         Claim("test error of the choice above the best, of best to median, without folds", *mean_and_se(excess[:, 0])),
         Claim("test error of the choice above the best, of best to median, five folds", *mean_and_se(excess[:, 1])),
-        Claim(
-            "test error of the choice above the best, without folds less five folds",
-            loss,
-            loss_se,
-            high=0.1,
-            tried=TRIED,
-        ),
+        Claim("test error of the choice above the best, without folds less five folds", loss, loss_se, high=0.1),
     ]
 
 
@@ -263,10 +245,6 @@ def compared(name: str, options: Options) -> list[Comparison]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.accuracy.oob_search", __doc__, 10, arguments)
+    options = read_options(__name__, __doc__, 10, arguments)
     results = run(options)
-    return conclude("benchmarks.accuracy.oob_search", options, claims(results), [results_table(results)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims(results), [results_table(results)])

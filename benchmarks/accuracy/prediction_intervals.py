@@ -181,11 +181,11 @@ def _model(setting: Setting, seed: int) -> Any:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.accuracy.prediction_intervals", __doc__, 100, arguments, smoke=2)
+    options = read_options(__name__, __doc__, 100, arguments, smoke=2)
     known = [setting for setting in SETTINGS if setting.library == "sklearn" or find_spec(setting.library)]
     settings = known[:1] + known[3:4] if options.smoke else known
     outcomes = {setting: measure(setting, options.repetitions, options.seed, options.n_jobs) for setting in settings}
-    return conclude("benchmarks.accuracy.prediction_intervals", options, _claims(outcomes), [_detail(outcomes)])
+    return conclude(__name__, options, _claims(outcomes), [_detail(outcomes)])
 
 
 def _claims(outcomes: dict[Setting, Outcome]) -> list[Claim]:
@@ -210,7 +210,3 @@ def _detail(outcomes: dict[Setting, Outcome]) -> str:
         for setting, found in outcomes.items()
     ]
     return table(["setting", "coverage (%)", "quiet half", "noisy half", "width", "standard error / refits"], rows)
-
-
-if __name__ == "__main__":
-    print(main())

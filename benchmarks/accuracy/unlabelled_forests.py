@@ -116,7 +116,7 @@ def claims(found: dict[Key, list[Answer]], trees: Sequence[int], most: int) -> l
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.accuracy.unlabelled_forests", __doc__, 20, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     without_data = missing_keel()
     problems = OF_FORMULAS[:1] if options.smoke else (*OF_FORMULAS, *(() if without_data else REAL))
     labelled, trees, unlabelled, all_trees = (
@@ -136,7 +136,7 @@ def main(arguments: list[str] | None = None) -> str:
             of_all.setdefault(key, []).append(answer)
             by_row.setdefault((problem, n_rows, key), []).append(answer)
     return conclude(
-        "benchmarks.accuracy.unlabelled_forests",
+        __name__,
         options,
         claims(of_all, trees, max(unlabelled)),
         [
@@ -153,7 +153,3 @@ def main(arguments: list[str] | None = None) -> str:
         ],
         without_data,
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    print(main())

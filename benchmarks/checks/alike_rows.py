@@ -173,14 +173,10 @@ def oversampler_section(options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.alike_rows", __doc__, 5, arguments)
+    options = read_options(__name__, __doc__, 5, arguments)
     claims, text = augmented_section(options)
     tables = [text, subject_section(options)]
     if find_spec("imblearn") is not None:
         of_oversamplers, text = oversampler_section(options)
         claims, tables = claims + of_oversamplers, [*tables, text]
-    return conclude("benchmarks.checks.alike_rows", options, claims, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, tables)

@@ -98,11 +98,7 @@ def autologging(options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.attacks", __doc__, 400, arguments, smoke=8)
+    options = read_options(__name__, __doc__, 400, arguments, smoke=8)
     sections = [part(options) for part in (wrong_rows, gates, inputs, autologging)]
     claims = [claim for found, _ in sections for claim in found]
-    return conclude("benchmarks.checks.attacks", options, claims, [text for _, text in sections])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text for _, text in sections])

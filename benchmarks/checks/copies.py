@@ -125,10 +125,6 @@ def masses_section(options: Options) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.copies", __doc__, 20, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     claims = [*copies_section(options), *share_section(options), *masses_section(options)]
-    return conclude("benchmarks.checks.copies", options, claims)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims)

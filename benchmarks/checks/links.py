@@ -95,12 +95,8 @@ def seconds_table(found: dict[str, tuple[list[Any], list[Any]]]) -> str:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.links", __doc__, 1, arguments)
+    options = read_options(__name__, __doc__, 1, arguments)
     found = {store: trials_on(store, options) for store in (["SQLite"] if options.smoke else SHARES)}
     claims = [claim for store, trials in found.items() for claim in claims_of(store, *trials)]
     tables = [text for text in (counts_table(found), names_table(found), seconds_table(found)) if text]
-    return conclude("benchmarks.checks.links", options, claims, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, tables)

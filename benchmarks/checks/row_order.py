@@ -120,7 +120,7 @@ def count(options: Options, name: str, draw: Draw, repetitions: int) -> int:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.row_order", __doc__, 20, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     claims, lines = [], []
     for name, draw in (INDEPENDENT | TOGETHER | SHUFFLED).items():
         repetitions = options.repetitions * (2 if name in INDEPENDENT and not options.smoke else 1)
@@ -130,8 +130,4 @@ def main(arguments: list[str] | None = None) -> str:
         high = 0.0 if name in INDEPENDENT else math.inf
         claims.append(Claim(f"{name}: doubted (%)", 100.0 * share, spread, high=high, digits=0))
         lines.append([name, f"{doubted} of {repetitions}"])
-    return conclude("benchmarks.checks.row_order", options, claims, [table(["rows", "doubted"], lines)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(["rows", "doubted"], lines)])

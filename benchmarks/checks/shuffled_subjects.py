@@ -29,7 +29,7 @@ from sklearn.model_selection import GroupKFold
 
 import ens_plugin
 from benchmarks.checks.ordinary_tables import KINDS, ordinary_table
-from benchmarks.checks.real_tables import INDEPENDENT, KEPT, LOOKED_AT_ONCE, ONCE, TUNED, are_installed, load, names
+from benchmarks.checks.real_tables import INDEPENDENT, KEPT, LOOKED_AT_ONCE, ONCE, TUNED, are_installed, load
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
@@ -125,7 +125,7 @@ def independent_tables(options: Options) -> list[Callable[[], tuple[Array, Array
     sizes = list(zip(MADE_ROWS, MADE_COLUMNS, strict=True))[: 1 if options.smoke else None]
     found += [partial(made, kind, n_rows, n_columns) for kind in kinds for n_rows, n_columns in sizes]
     if are_installed() and not options.smoke:
-        found += [partial(real, line) for line in names(INDEPENDENT)]
+        found += [partial(real, line) for line in INDEPENDENT]
     return found[:4] if options.smoke else found
 
 
@@ -138,7 +138,7 @@ def share(measure: str, n_found: int, n_all: int, low: float = -math.inf, high: 
 def panel_section(options: Options) -> tuple[list[Claim], list[str]]:
     claims, lines = [], []
     for kind, source in SOURCES.items():
-        judged = Parallel(n_jobs=options.n_jobs)(delayed(judge_panel)(line, options.seed) for line in names(source))
+        judged = Parallel(n_jobs=options.n_jobs)(delayed(judge_panel)(line, options.seed) for line in source)
         outside = [found for found in judged if found.is_outside]
         inside = [found for found in judged if not found.is_outside]
         doubted = sum(found.outcome != "" for found in outside)
@@ -192,14 +192,10 @@ def equal_section(options: Options) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.shuffled_subjects", __doc__, 20, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     claims = independent_section(options) + equal_section(options)
     tables: list[str] = []
     if are_installed() and not options.smoke:
         of_panels, tables = panel_section(options)
         claims = of_panels + claims
-    return conclude("benchmarks.checks.shuffled_subjects", options, claims, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, tables)

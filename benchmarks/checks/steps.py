@@ -309,11 +309,7 @@ def section_of_cost(options: Options) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    options = read_options("benchmarks.checks.steps", __doc__, 1, arguments, smoke=1)
+    options = read_options(__name__, __doc__, 1, arguments, smoke=1)
     found = [section(options) for section in (section_of_members, section_of_doors, section_of_cost)]
     claims = [claim for own, _ in found for claim in own]
-    return conclude("benchmarks.checks.steps", options, claims, [text for _, text in found])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text for _, text in found])

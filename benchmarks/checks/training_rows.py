@@ -242,12 +242,8 @@ def part_section(options: Options) -> str:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.training_rows", __doc__, 12, arguments)
+    options = read_options(__name__, __doc__, 12, arguments)
     claims, text = fresh_section(options)
     of_stored, stored = stored_section(options)
     claims = [*claims, *shuffled_section(options), *of_stored]
-    return conclude("benchmarks.checks.training_rows", options, claims, [text, part_section(options), stored])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text, part_section(options), stored])

@@ -146,10 +146,6 @@ def section(options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.checks.training_share", __doc__, 5, arguments)
+    options = read_options(__name__, __doc__, 5, arguments)
     claims, text = section(options)
-    return conclude("benchmarks.checks.training_share", options, claims, [text])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text])

@@ -143,19 +143,11 @@ def _tracking_to(uri: str) -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.cost.autolog", __doc__, 7, arguments)
+    options = read_options(__name__, __doc__, 7, arguments)
     n_rows, n_trees = (1_000, 40) if options.smoke else (N_ROWS, N_TREES)
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     claims = [
         *with_server(lambda: [*autolog_claims(n_rows, n_trees, options), *surface_claims(n_rows, n_trees, options)]),
         *import_claims(options),
     ]
-    return conclude(
-        "benchmarks.cost.autolog",
-        options,
-        claims,
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims)

@@ -86,7 +86,7 @@ def installed() -> tuple[int, float]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.cost.first_use", __doc__, 5, arguments, smoke=1)
+    options = read_options(__name__, __doc__, 5, arguments, smoke=1)
     works = WORKS if options.smoke else {**WORKS, "ens-plugin demo": DEMO}
     for code in works.values():
         # The first process may compile the package.
@@ -106,8 +106,4 @@ def main(arguments: list[str] | None = None) -> str:
         claims.append(
             Claim("ens-plugin demo: three forests, their reports and MLflow runs (s)", seconds["ens-plugin demo"])
         )
-    return conclude("benchmarks.cost.first_use", options, claims)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims)

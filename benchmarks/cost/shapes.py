@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+import lightgbm
 import numpy as np
+import xgboost
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from benchmarks.cost.boosters import grown
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
@@ -53,6 +54,21 @@ def labelled(n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
         random_state=seed,
     )  # fmt: skip
     return features, target
+
+
+def grown(library: str, features: Array, y: Array, n_trees: int) -> Any:
+    """Train a forest of one library, `n_trees` members."""
+    n_labels = int(y.max()) + 1
+    if library == "lightgbm":
+        return lightgbm.LGBMClassifier(
+            boosting_type="rf", n_estimators=n_trees, subsample=0.6, subsample_freq=1, colsample_bytree=0.5,
+            random_state=0, verbose=-1,
+        ).fit(features, y)  # fmt: skip
+    objective: dict[str, Any] = {"objective": "binary:logistic"}
+    if n_labels > 2:
+        objective = {"objective": "multi:softprob", "num_class": n_labels}
+    options = {"num_parallel_tree": n_trees, "subsample": 0.6, "colsample_bynode": 0.5, "learning_rate": 1, "seed": 7}
+    return xgboost.train({**options, **objective}, xgboost.DMatrix(features, y), num_boost_round=1)
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
@@ -153,7 +169,7 @@ def metric_rows(options: Options) -> list[list[str]]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.cost.shapes", __doc__, 3, arguments, smoke=1)
+    options = read_options(__name__, __doc__, 3, arguments, smoke=1)
     lines, over = [], []
     for shape in shapes(options):
         fit, seconds = measured(shape, options.repetitions)
@@ -162,7 +178,7 @@ def main(arguments: list[str] | None = None) -> str:
         lines.append([shape.name, f"{fit:.2f}", f"{seconds:.2f}", f"{seconds / fit:.2f}", f"{seconds / allowed:.1f}"])
     share = sum(over) / len(over)
     return conclude(
-        "benchmarks.cost.shapes",
+        __name__,
         options,
         [
             Claim(
@@ -177,7 +193,3 @@ def main(arguments: list[str] | None = None) -> str:
             table(["metric, 1000 x 100", "analysis with it / without"], metric_rows(options)),
         ],
     )
-
-
-if __name__ == "__main__":
-    print(main())

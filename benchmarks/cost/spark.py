@@ -165,7 +165,7 @@ def apart(measure: str, model_path: Path, rows_path: Path, warm_path: Path) -> d
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.cost.spark", __doc__, 3, arguments, smoke=1)
+    options = read_options(__name__, __doc__, 3, arguments, smoke=1)
     sizes = (4_000, 8_000) if options.smoke else SIZES
     with tempfile.TemporaryDirectory() as directory:
         model_path = Path(directory, "forest.joblib")
@@ -182,7 +182,7 @@ def main(arguments: list[str] | None = None) -> str:
             else:
                 found.append(apart("measure_spark", model_path, rows_path, Path(directory, str(sizes[0]))))
     claims, times = _section(sizes, found, pairs)
-    return conclude("benchmarks.cost.spark", options, claims, [times])
+    return conclude(__name__, options, claims, [times])
 
 
 def _both(model_path: Path, rows_path: Path) -> tuple[dict[str, float], dict[str, float]]:
@@ -196,9 +196,7 @@ def _seconds(measured: dict[str, float]) -> float:
 
 
 def _section(
-    sizes: tuple[int, ...],
-    found: list[dict[str, float]],
-    pairs: list[tuple[dict[str, float], dict[str, float]]],
+    sizes: tuple[int, ...], found: list[dict[str, float]], pairs: list[tuple[dict[str, float], dict[str, float]]]
 ) -> tuple[list[Claim], str]:
     per_row = [one["seconds"] / n_rows * 1e6 for one, n_rows in zip(found, sizes, strict=True)]
     first, last = found[0], found[-1]
@@ -242,7 +240,3 @@ def _section(
         "bytes to the driver per row",
     ]
     return claims, table(header, rows)
-
-
-if __name__ == "__main__":
-    print(main())

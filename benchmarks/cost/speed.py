@@ -220,20 +220,14 @@ def curve_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.cost.speed", __doc__, 7, arguments)
+    options = read_options(__name__, __doc__, 7, arguments)
     # As in analyze(): a BLAS that competes with other threads for two cores is ten times slower than one thread.
     with threadpool_limits(limits=1, user_api="blas"):
         (claims, rows), (curve_claims, _) = forest_section(options), curve_section(options)
         label_claims, label_rows = label_section(options)
     return conclude(
-        "benchmarks.cost.speed",
+        __name__,
         options,
         [*claims, *label_claims, *curve_claims],
-        [
-            table(["seconds, median", "wall time"], [*rows, *label_rows]),
-        ],
+        [table(["seconds, median", "wall time"], [*rows, *label_rows])],
     )
-
-
-if __name__ == "__main__":
-    print(main())

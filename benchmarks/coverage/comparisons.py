@@ -102,12 +102,8 @@ def outcomes(options: Options, name: str) -> tuple[list[Claim], list[str]]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.coverage.comparisons", __doc__, 40, arguments)
+    options = read_options(__name__, __doc__, 40, arguments)
     found = [outcomes(options, name) for name in (list(PAIRS)[::5] if options.smoke else PAIRS)]
     claims = [claim for some, _ in found for claim in some]
     header = ["pair", "true difference", "bias", "held (%)", "squared error / variance"]
-    return conclude("benchmarks.coverage.comparisons", options, claims, [table(header, [row for _, row in found])])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, [row for _, row in found])])

@@ -28,11 +28,7 @@ Array = NDArray[Any]
 DRAWS_EACH = 3
 N_FRESH, N_TREES_ONE = 100, 8
 N_ROWS, N_TREES, N_COLUMNS, N_SIGNAL = 150, 60, 6, 2
-LIMITS = (
-    (1, "one standard error", -math.inf),
-    (2, "two standard errors", 90.0),
-    (3, "three standard errors", 98.0),
-)
+LIMITS = ((1, "one standard error", -math.inf), (2, "two standard errors", 90.0), (3, "three standard errors", 98.0))
 
 
 def values_of(n_rows: int, seed: list[int]) -> tuple[Array, Array]:
@@ -79,7 +75,7 @@ def shares_within(options: Options, *, has_labels: bool) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.coverage.importance", __doc__, 100, arguments, smoke=3)
+    options = read_options(__name__, __doc__, 100, arguments, smoke=3)
     ratios = over_fresh_rows(options)
     claims = [
         Claim("standard error over the spread, smallest column", float(ratios.min()), low=0.85),
@@ -91,8 +87,4 @@ def main(arguments: list[str] | None = None) -> str:
         ["column", *map(str, range(1, N_COLUMNS + 1))],
         [["standard error over the spread", *(f"{ratio:.2f}" for ratio in ratios)]],
     )
-    return conclude("benchmarks.coverage.importance", options, claims, [text])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text])

@@ -61,12 +61,8 @@ def shares(held: Array) -> tuple[float, float]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.coverage.members", __doc__, 150, arguments)
-    return conclude(
-        "benchmarks.coverage.members",
-        options,
-        [*_of_scales(options), *_of_few(options)],
-    )
+    options = read_options(__name__, __doc__, 150, arguments)
+    return conclude(__name__, options, [*_of_scales(options), *_of_few(options)])
 
 
 def _of_scales(options: Options) -> list[Claim]:
@@ -92,7 +88,3 @@ def _of_few(options: Options) -> list[Claim]:
             Claim(f"{n_members} votes a row: error at infinity held (%)", *shares(found[:, 1]), 90.0, digits=0)
         )
     return claims
-
-
-if __name__ == "__main__":
-    print(main())

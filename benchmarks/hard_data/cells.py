@@ -115,16 +115,12 @@ def _rare(n_rows: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.cells", __doc__, 60, arguments)
+    options = read_options(__name__, __doc__, 60, arguments)
     found = [size_coverage(name, options) for name in (list(CELLS)[:1] if options.smoke else CELLS)]
     header = ["features", "covered (%)", "interval: factor each way", "no upper end (%)"]
     return conclude(
-        "benchmarks.hard_data.cells",
+        __name__,
         options,
         [*(claim for claim, _ in found), even_bias(options)],
         [table(header, [row for _, row in found])],
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -117,7 +117,7 @@ def measure(case: Case, options: Options) -> Curves:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.curves", __doc__, 50, arguments, smoke=3)
+    options = read_options(__name__, __doc__, 50, arguments, smoke=3)
     claims, rows = [], []
     for case in cases(20 if options.smoke else 300):
         curves = measure(case, options)
@@ -143,13 +143,4 @@ def main(arguments: list[str] | None = None) -> str:
         shown = [f"{curves.sd[np.searchsorted(SIZES, size)]:.3f}" for size in (3, 9, 25, 101)]
         rows.append([case.name, *shown, f"{SIZES[worst]}", f"{curves.seconds:.2f}"])
     header = ["sd (points) at size", "3", "9", "25", "101", "largest at", "seconds of an analysis"]
-    return conclude(
-        "benchmarks.hard_data.curves",
-        options,
-        claims,
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, rows)])

@@ -197,7 +197,7 @@ def chosen_cells(options: Options) -> list[Cell]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run the script and return its section."""
-    options = read_options("benchmarks.hard_data.labels", __doc__, 20, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     cells = chosen_cells(options)
     sizes = (20, 1000) if options.smoke else (N_TREES, FRESH_ROWS)
     found = []
@@ -207,8 +207,4 @@ def main(arguments: list[str] | None = None) -> str:
         found.append(summary(cell, outcomes))
         if not options.smoke:
             print(cells_table(found[-1:]).splitlines()[-1], flush=True)
-    return conclude("benchmarks.hard_data.labels", options, claims_of(found), [cells_table(found)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(found), [cells_table(found)])

@@ -245,25 +245,12 @@ def claims_of(cells: dict[str, list[Outcome]]) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.losses", __doc__, 60, arguments, smoke=2)
+    options = read_options(__name__, __doc__, 60, arguments, smoke=2)
     cells = run(options)
     fields = ("covered", "covered_normal", "covered_size", "doubted")
     rows = [
-        [
-            name,
-            *(f"{share(found, field):.0f}" for field in fields),
-            f"{np.median([each.width for each in found]):.2f}",
-        ]
+        [name, *(f"{share(found, field):.0f}" for field in fields), f"{np.median([each.width for each in found]):.2f}"]
         for name, found in cells.items()
     ]
     header = ["per cent of the forests", "error", "error, normal interval", "size", "with a doubt", "width / normal"]
-    return conclude(
-        "benchmarks.hard_data.losses",
-        options,
-        claims_of(cells),
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(cells), [table(header, rows)])

@@ -31,10 +31,6 @@ TREES = (60, 100)
 SIZES = (30, 60, 100)
 FORESTS_PER_SET = 3
 TOLERANCE = 0.3
-TRIED = (
-    "more simulated rows, which halve the noise of the shift over its seed (.4 points) for four times the time; draws "
-    "spread evenly over the distribution of the label shares, which do not."
-)
 SMOKE = (200, 330, (30,))
 
 
@@ -119,7 +115,7 @@ def _error(votes: Array, out_of_bag: Array, target: Array, size: float) -> float
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.many_labels", __doc__, FORESTS_PER_SET, arguments, smoke=1)
+    options = read_options(__name__, __doc__, FORESTS_PER_SET, arguments, smoke=1)
     problems = PROBLEMS[:1] if options.smoke else PROBLEMS
     n_rows, pool, trees = SMOKE if options.smoke else (ROWS, POOL, TREES)
     flat = Parallel(n_jobs=options.n_jobs)(
@@ -128,19 +124,14 @@ def main(arguments: list[str] | None = None) -> str:
         for number in range(options.repetitions)
     )
     found = np.array(flat).reshape(len(problems), options.repetitions, len(trees), -1)
-    return conclude(
-        "benchmarks.hard_data.many_labels",
-        options,
-        _claims(found, trees),
-        [_detail(problems, found, trees)],
-    )
+    return conclude(__name__, options, _claims(found, trees), [_detail(problems, found, trees)])
 
 
 def _claims(found: NDArray[np.float64], trees: tuple[int, ...]) -> list[Claim]:
     flat = found.reshape(-1, *found.shape[2:])
     error = flat.std(axis=0, ddof=1) / math.sqrt(len(flat)) if len(flat) > 1 else np.zeros(flat.shape[1:])
     return [
-        Claim(f"bias at {size}, {number} trees (points)", value, spread, -TOLERANCE, TOLERANCE, tried=TRIED)
+        Claim(f"bias at {size}, {number} trees (points)", value, spread, -TOLERANCE, TOLERANCE)
         for number, values, spreads in zip(trees, flat.mean(axis=0), error, strict=True)
         for size, value, spread in zip((*SIZES, "∞"), values, spreads, strict=True)
     ]
@@ -153,7 +144,3 @@ def _detail(problems: tuple[Problem, ...], found: NDArray[np.float64], trees: tu
         for number, values in zip(trees, each, strict=True)
     ]
     return table(["problem", "trees", *[f"bias at {size}" for size in (*SIZES, "∞")]], rows)
-
-
-if __name__ == "__main__":
-    print(main())

@@ -174,7 +174,7 @@ def claims_of(cells: dict[str, list[Outcome]]) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.metrics", __doc__, 40, arguments, smoke=2)
+    options = read_options(__name__, __doc__, 40, arguments, smoke=2)
     cells = run(options)
     rows = []
     for name, found in cells.items():
@@ -185,13 +185,4 @@ def main(arguments: list[str] | None = None) -> str:
         ]
         rows.append([name, f"{100 * np.mean([each.refused for each in found]):.0f}", *shown])
     header = ["metric", "refused (%)", "held, current size (%)", "held, infinity (%)", "bias at infinity"]
-    return conclude(
-        "benchmarks.hard_data.metrics",
-        options,
-        claims_of(cells),
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(cells), [table(header, rows)])

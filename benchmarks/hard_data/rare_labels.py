@@ -184,7 +184,7 @@ def cells_table(found: Sequence[Outcome]) -> str:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run the script and return its section."""
-    options: Options = read_options("benchmarks.hard_data.rare_labels", __doc__, 3, arguments, smoke=1)
+    options: Options = read_options(__name__, __doc__, 3, arguments, smoke=1)
     cells = list(itertools.product(SHARES, ROWS))
     trees: Sequence[int] = TREES
     n_fresh = FRESH_ROWS
@@ -196,8 +196,4 @@ def main(arguments: list[str] | None = None) -> str:
         for (share, n_rows), problem, seed in itertools.product(cells, PROBLEMS, seeds)
     ]
     found = [one for several in Parallel(n_jobs=options.n_jobs)(jobs) for one in several]
-    return conclude("benchmarks.hard_data.rare_labels", options, claims_of(found), [cells_table(found)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(found), [cells_table(found)])

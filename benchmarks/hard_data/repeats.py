@@ -247,15 +247,8 @@ def stop_section(options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.repeats", __doc__, 60, arguments)
+    options = read_options(__name__, __doc__, 60, arguments)
     sections = [stop_section(options), coverage_section(options)]
     return conclude(
-        "benchmarks.hard_data.repeats",
-        options,
-        [claim for found, _ in sections for claim in found],
-        [text for _, text in sections],
+        __name__, options, [claim for found, _ in sections for claim in found], [text for _, text in sections]
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -186,7 +186,7 @@ def _subset_error(outputs: Array, counts: Array, target: Array, size: int, rng: 
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.scores", __doc__, 20, arguments, smoke=2)
+    options = read_options(__name__, __doc__, 20, arguments, smoke=2)
     pool = 40 if options.smoke else POOL
     claims, rows = [], []
     for cell in cells():
@@ -210,13 +210,4 @@ def main(arguments: list[str] | None = None) -> str:
             limit, width = f"{values[:, 1].mean():+.2f} ± {error[1]:.2f}", f"{values[:, 2].mean():.2f}"
             rows.append([name, now, limit, width, f"{covered[0]:.0f}", f"{covered[1]:.0f}"])
     header = ["model", "bias now", "bias at ∞", "half-width at ∞", "coverage now (%)", "coverage at ∞ (%)"]
-    return conclude(
-        "benchmarks.hard_data.scores",
-        options,
-        claims,
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, rows)])

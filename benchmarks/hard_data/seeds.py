@@ -100,7 +100,7 @@ def claims_of(members: int, found: Array, count: int) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options: Options = read_options("benchmarks.hard_data.seeds", __doc__, 100, arguments)
+    options: Options = read_options(__name__, __doc__, 100, arguments)
     problems = PROBLEMS[:1] if options.smoke else PROBLEMS
     records: list[Record] = []
     for problem in problems:
@@ -115,13 +115,4 @@ def main(arguments: list[str] | None = None) -> str:
         claims += claims_of(members, found, len(records))
         lines.append([f"{members} trees", *(f"{value:.1f}" for value in found)])
     header = ["called (%)", "worse", "better", "small trees: worse", "before: worse", "before: better"]
-    return conclude(
-        "benchmarks.hard_data.seeds",
-        options,
-        claims,
-        [table([*header, "before: small trees"], lines)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table([*header, "before: small trees"], lines)])

@@ -29,11 +29,7 @@ OTHER_TREES = 5000
 N_DRAWS = 40
 SIZES = np.unique((np.geomspace(3, 2001, 40).astype(np.int64) - 1) // 2 * 2 + 1)
 GAUSSIANS = "12 Gaussians"
-LOADERS = {
-    "digits": datasets.load_digits,
-    "wine": datasets.load_wine,
-    "breast cancer": datasets.load_breast_cancer,
-}
+LOADERS = {"digits": datasets.load_digits, "wine": datasets.load_wine, "breast cancer": datasets.load_breast_cancer}
 
 
 class Outcome(NamedTuple):
@@ -155,7 +151,7 @@ def claims_of(problem: str, members: int, found: Sequence[Outcome]) -> list[Clai
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.hard_data.sizes", __doc__, 20, arguments, smoke=2)
+    options = read_options(__name__, __doc__, 20, arguments, smoke=2)
     claims: list[Claim] = []
     rows: list[list[str]] = []
     n_trees = 200 if options.smoke else OTHER_TREES
@@ -171,13 +167,4 @@ def main(arguments: list[str] | None = None) -> str:
             covered = 100.0 * float(np.mean([each.covered for each in found]))
             rows.append([f"{problem}, {members} trees", f"{oob[0]:.4f} ± {oob[1]:.4f}", f"{covered:.0f}"])
     header = ["", "agreement, out-of-bag votes", "interval holds the other trees' size (%)"]
-    return conclude(
-        "benchmarks.hard_data.sizes",
-        options,
-        claims,
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, rows)])

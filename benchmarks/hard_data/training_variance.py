@@ -109,11 +109,11 @@ def measure(setting: Setting, refits: int, forests: int, n_trees: int, seed: int
 
 def main(arguments: list[str] | None = None) -> str:
     """Run the script; `arguments` None means the process's own."""
-    options = read_options("benchmarks.hard_data.training_variance", __doc__, 100, arguments, smoke=4)
+    options = read_options(__name__, __doc__, 100, arguments, smoke=4)
     settings = SETTINGS[:1] + SETTINGS[-1:] if options.smoke else SETTINGS
     outcomes = [_outcome(setting, options) for setting in settings]
     claims = [_claim(setting, outcome) for setting, outcome in zip(settings, outcomes, strict=True)]
-    return conclude("benchmarks.hard_data.training_variance", options, claims, [_detail(settings, outcomes)])
+    return conclude(__name__, options, claims, [_detail(settings, outcomes)])
 
 
 def _outcome(setting: Setting, options: Options) -> Outcome:
@@ -165,7 +165,3 @@ def _estimates(setting: Setting, rows: NDArray[np.float64], seed: int, n_trees: 
     found = ens_plugin.training_variance(setting.model(n_trees, seed).fit(X, y), X, rows)
     jackknife = np.nan if found.jackknife is None else float(found.jackknife.mean())
     return float(found.uncorrected.mean()), float(found.variance.mean()), jackknife
-
-
-if __name__ == "__main__":
-    print(main())

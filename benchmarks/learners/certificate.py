@@ -91,14 +91,7 @@ def judged(kind: str, plan: Plan) -> Record:
         settled = queried.n_queries < plan.n_trees
         wrong = settled & (queried.labels != label)
         record[rule] = np.array(
-            [
-                label.size,
-                settled.sum(),
-                wrong.sum(),
-                close.sum(),
-                (wrong & close).sum(),
-                queried.n_queries.mean(),
-            ],
+            [label.size, settled.sum(), wrong.sum(), close.sum(), (wrong & close).sum(), queried.n_queries.mean()],
             dtype=np.float64,
         )
     return record
@@ -190,7 +183,7 @@ def price_table(results: Mapping[str, Sequence[Record]]) -> str:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.learners.certificate", __doc__, 20, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     results: dict[str, Sequence[Record]] = {}
     for kind, problem in CELLS[-1:] if options.smoke else CELLS:
         judge, what = partial(judged, kind), f"certified {kind}"
@@ -199,8 +192,4 @@ def main(arguments: list[str] | None = None) -> str:
         chosen = plans(problem, repetitions, options)
         results[f"{kind}, {problem}"] = grow_all(options.cache, what, chosen, judge, options.n_jobs)
     found = [claim for name, records in results.items() for claim in claims(name, records)]
-    return conclude("benchmarks.learners.certificate", options, found, [promise_table(results), price_table(results)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, found, [promise_table(results), price_table(results)])

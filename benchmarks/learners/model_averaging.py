@@ -359,20 +359,12 @@ def _kolmogorov(drawn: FloatArray, cdf: Callable[[FloatArray], FloatArray]) -> f
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.learners.model_averaging", __doc__, 100, arguments, smoke=3)
+    options = read_options(__name__, __doc__, 100, arguments, smoke=3)
     found = cells(options)
     posterior, posterior_table = posterior_sections(options)
     return conclude(
-        "benchmarks.learners.model_averaging",
+        __name__,
         options,
         [*harm_claims(found), *gain_claims(found), *posterior],
-        [
-            *(error_table(found, share) for share in SHARES),
-            seconds_table(found),
-            posterior_table,
-        ],
+        [*(error_table(found, share) for share in SHARES), seconds_table(found), posterior_table],
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -343,7 +343,7 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.metrics.by_name", __doc__, 20, arguments, smoke=2)
+    options = read_options(__name__, __doc__, 20, arguments, smoke=2)
     cells = run(options)
     wheres = [*map(str, SIZES), "infinity"]
     header = [
@@ -351,13 +351,4 @@ def main(arguments: list[str] | None = None) -> str:
         *(f"held at {where} (%)" for where in wheres), "doublings", "size held (%)", "gap (tolerances)",
     ]  # fmt: skip
     rows = [[name, metric, str(count), *summary_of(found)] for (name, metric, count), found in cells.items()]
-    return conclude(
-        "benchmarks.metrics.by_name",
-        options,
-        claims_of(cells),
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(cells), [table(header, rows)])

@@ -65,9 +65,5 @@ def _seconds(forest: Any, features: Any, target: Any, metric: str | None) -> flo
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.metrics.cost", __doc__, 5, arguments, smoke=1)
-    return conclude("benchmarks.metrics.cost", options, cost_claims(options.repetitions, smoke=options.smoke))
-
-
-if __name__ == "__main__":
-    print(main())
+    options = read_options(__name__, __doc__, 5, arguments, smoke=1)
+    return conclude(__name__, options, cost_claims(options.repetitions, smoke=options.smoke))

@@ -55,11 +55,7 @@ class Problem(NamedTuple):
     slope: float
 
 
-PROBLEMS = {
-    "even": Problem(400, 0.0, 2.0),
-    "12 % rare": Problem(400, 6.0, 3.0),
-    "6 % rare": Problem(800, 9.0, 3.5),
-}
+PROBLEMS = {"even": Problem(400, 0.0, 2.0), "12 % rare": Problem(400, 6.0, 3.0), "6 % rare": Problem(800, 9.0, 3.5)}
 
 
 class Outcome(NamedTuple):
@@ -201,17 +197,10 @@ def row_of(cell: tuple[str, str, str], found: list[Outcome | None]) -> list[str]
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.metrics.gate", __doc__, 100, arguments, smoke=2)
+    options = read_options(__name__, __doc__, 100, arguments, smoke=2)
     cells = run(options)
     header = ["problem", "candidate", "metric", "refused", "true difference", "bias", "sd of the estimate",
               "mean half-width / 1.96", "held (%)", "rejected (%)"]  # fmt: skip
     return conclude(
-        "benchmarks.metrics.gate",
-        options,
-        claims_of(cells),
-        [table(header, [row_of(cell, found) for cell, found in cells.items()])],
+        __name__, options, claims_of(cells), [table(header, [row_of(cell, found) for cell, found in cells.items()])]
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -180,7 +180,7 @@ def _spread(percent: float, n: int) -> float:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options: Options = read_options("benchmarks.metrics.log_loss", __doc__, 4, arguments, smoke=1)
+    options: Options = read_options(__name__, __doc__, 4, arguments, smoke=1)
     names = ["circle", "wine"] if options.smoke else [*SIMULATED, *REAL]
     n_pool, n_fresh = (200, 300) if options.smoke else (POOL, FRESH_ROWS)
     seeds = range(options.seed, options.seed + options.repetitions)
@@ -201,8 +201,4 @@ def main(arguments: list[str] | None = None) -> str:
     ]  # fmt: skip
     header = ["problem", "curve from the forest's size or below", "from a later size", "clipped only", "refused",
               "right at its size", "right at the pool's", "bias at the pool's"]  # fmt: skip
-    return conclude("benchmarks.metrics.log_loss", options, claims_of(every), [table(header, rows)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(every), [table(header, rows)])

@@ -321,7 +321,7 @@ def run_case(method: str, problem: str, options: Options) -> tuple[dict[str, Cho
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.papers.ensemble_size_2013", __doc__, 30, arguments)
+    options = read_options(__name__, __doc__, 30, arguments)
     cases = [("bagging", "circle")] if options.smoke else list(PAPER)
     measured = {where: run_case(*where, options) for where in cases}
     results = {where: found for where, (found, _) in measured.items()}
@@ -329,8 +329,4 @@ def main(arguments: list[str] | None = None) -> str:
     made = [claim for where, (found, fig_4) in measured.items() for claim in claims(where, found, fig_4)]
     made += [ban_claim(method, results) for method in methods]
     tables = [size_table(method, results) for method in methods]
-    return conclude("benchmarks.papers.ensemble_size_2013", options, made, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables)

@@ -174,12 +174,8 @@ def section(name: str, options: Options) -> tuple[list[Claim], str]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.papers.error_curves_2007", __doc__, 150, arguments)
+    options = read_options(__name__, __doc__, 150, arguments)
     sections = [section(name, options) for name in (PROBLEMS[:1] if options.smoke else PROBLEMS)]
     made = [claim for found, _ in sections for claim in found]
     tables = [text for _, text in sections]
-    return conclude("benchmarks.papers.error_curves_2007", options, made, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables)

@@ -250,19 +250,15 @@ def paper_sections(options: Options) -> tuple[list[Claim], list[str]]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.papers.model_averaging_2004", __doc__, 10_000, arguments, smoke=100)
+    options = read_options(__name__, __doc__, 10_000, arguments, smoke=100)
     found = exceedance(options.repetitions, options.seed)
     n_sets, reference = (2, 500) if options.smoke else (REGION_SETS, REGION_REFERENCE)
     regions, region_table = region_sections(n_sets, reference, options.seed)
     claims, tables = paper_sections(options)
     errata = errata_table(options.repetitions, options.seed)
     return conclude(
-        "benchmarks.papers.model_averaging_2004",
+        __name__,
         options,
         bound_claims(found) + regions + claims,
         [errata, published_table(found), region_table, *tables],
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -155,7 +155,7 @@ def _excess(plain: Columns, records: Sequence[Record], validation_rows: int) -> 
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.papers.real_problems_2007", __doc__, 50, arguments)
+    options = read_options(__name__, __doc__, 50, arguments)
     without_data = missing_keel()
     names = () if without_data else tuple(DATA)[: 1 if options.smoke else None]
     cases = {name: run_case(name, options) for name in names}
@@ -166,8 +166,4 @@ def main(arguments: list[str] | None = None) -> str:
             claim_of_few("deconvolved", [(ours, plain) for plain, ours, _ in cases.values()], 0.5),
         ]
     tables = [paper_table(name, plain, ours) for name, (plain, ours, _) in cases.items()]
-    return conclude("benchmarks.papers.real_problems_2007", options, made, tables, missing_keel())
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables, missing_keel())

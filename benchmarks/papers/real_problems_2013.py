@@ -38,15 +38,7 @@ from scipy.stats import friedmanchisquare
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.papers.ensemble_size_2013 import (
-    CONFIDENCE,
-    MAX_SHARE,
-    Choice,
-    Law,
-    chosen_sizes,
-    grown_size,
-    law,
-)
+from benchmarks.papers.ensemble_size_2013 import CONFIDENCE, MAX_SHARE, Choice, Law, chosen_sizes, grown_size, law
 from benchmarks.papers.ranks import average_ranks, nemenyi_distance
 from benchmarks.papers.votes import METHODS, split, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
@@ -405,7 +397,7 @@ def pruning_table(cases: Mapping[Where, Case]) -> str:
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.papers.real_problems_2013", __doc__, 9, arguments)
+    options = read_options(__name__, __doc__, 9, arguments)
     without_data = missing_keel()
     problems = [] if without_data else ["breast", "german", "votes"] if options.smoke else list(SETTINGS)
     cases = {(method, problem): run_case(method, problem, options) for method in METHODS for problem in problems}
@@ -428,8 +420,4 @@ def main(arguments: list[str] | None = None) -> str:
         )
         tables.append(table(["outside the quartiles", "paper", "here", "needed", "nearer to 1 %"], found))
         tables += [alpha_table(cases), pruning_table(cases)]
-    return conclude("benchmarks.papers.real_problems_2013", options, made, tables, without_data)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables, without_data)

@@ -300,7 +300,7 @@ TRIED_SHRINKING = TRIED_GROUPS
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.papers.score_tables_2017", __doc__, 10, arguments)
+    options = read_options(__name__, __doc__, 10, arguments)
     plan = plan_of(options)
     found = measured(plan, options)
     learners = list(plan.settings)
@@ -313,7 +313,7 @@ def main(arguments: list[str] | None = None) -> str:
     )
     claims += mixing_claims(np.concatenate([learned.mixing for learned in found.learners]))
     tables = [error_table(cells, learners), size_table, bites]
-    return conclude("benchmarks.papers.score_tables_2017", options, claims, tables)
+    return conclude(__name__, options, claims, tables)
 
 
 def measured(plan: Plan, options: Options) -> Measured:
@@ -353,7 +353,3 @@ def mixing_claims(rows: Array) -> list[Claim]:
         Claim(f"{what} (of {right.size})", right.sum(), digits=0),
         Claim(f"{what}, where they differ by more than 3 % (of {clear.sum()})", right[clear].sum(), digits=0),
     ]
-
-
-if __name__ == "__main__":
-    print(main())

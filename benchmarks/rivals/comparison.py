@@ -259,7 +259,7 @@ def tables_of(found: Mapping[str, Sequence[Outcome]], spent: Mapping[str, float]
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.rivals.comparison", __doc__, 6, arguments)
+    options = read_options(__name__, __doc__, 6, arguments)
     without_data = missing_keel()
     problems = WITHOUT_DATA if options.smoke or without_data else PROBLEMS
     sizes = SMOKE_SIZES if options.smoke else SIZES
@@ -278,13 +278,5 @@ def main(arguments: list[str] | None = None) -> str:
     reasons = {**reasons, **NEVER_RUN, "the real data": without_data}
     left_out = "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason is not None)
     return conclude(
-        "benchmarks.rivals.comparison",
-        options,
-        claims_of(found, sizes),
-        tables_of(found, times(options, libraries), sizes),
-        left_out,
+        __name__, options, claims_of(found, sizes), tables_of(found, times(options, libraries), sizes), left_out
     )
-
-
-if __name__ == "__main__":
-    print(main())

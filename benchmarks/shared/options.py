@@ -34,7 +34,9 @@ def read_options(
 
     A smoke run has at most `smoke` repetitions.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {module.removeprefix('benchmarks.')}", description=description
+    )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes; nothing is written")
     parser.add_argument("--repetitions", type=int, default=repetitions, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")

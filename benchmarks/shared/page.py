@@ -15,7 +15,7 @@ PREFACE = """\
 
 Each script in this directory writes what it measured into a CSV of `results/`, with date, seed, repetitions, spread
 (a standard error), target and the number of cores, and then this page. Both tables begin with what is missed. A script
-is run by its name, as in `python -m benchmarks.accuracy.promise`; its docstring defines what it measures."""
+is run by its name, as in `python -m benchmarks accuracy.promise`; its docstring defines what it measures."""
 OF_MISSED = """\
 ## Targets that are missed
 

@@ -75,7 +75,7 @@ class Claim:
     digits : int
         Decimals shown; the verdict is on the number as measured.
     tried : str
-        What was tried where the target is missed, in one sentence; shown only then.
+        What was tried where the target is missed; kept only then.
     """
 
     measure: str
@@ -102,6 +102,10 @@ class Claim:
         if not self.target():
             return ""
         return "met" if self.met else "MISSED"
+
+    def noted(self) -> str:
+        """Return what was tried where the target is missed."""
+        return "" if self.met else self.tried or "nothing yet."
 
     def shown(self) -> tuple[str, str]:
         """Return the value and its standard error as text."""
@@ -151,9 +155,7 @@ def publish(
     """
     today = datetime.now(timezone.utc).date().isoformat()
     facts = (today, str(run.seed), str(run.repetitions), str(os.cpu_count()))
-    measured = [
-        (one.measure, *one.shown(), one.target(), one.verdict(), "" if one.met else one.tried) for one in claims
-    ]
+    measured = [(one.measure, *one.shown(), one.target(), one.verdict(), one.noted()) for one in claims]
     measured += [(*cell, "", "", "") for text in tables for cell in cells(text)]
     used = software()
     write_figures(script, [Figure(*facts, *one, used) for one in measured], directory)

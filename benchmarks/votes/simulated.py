@@ -136,7 +136,7 @@ def found(draw: Draw, n_questions: int, n_samples: int, seed: int, true: Truth) 
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options("benchmarks.votes.simulated", __doc__, 50, arguments)
+    options = read_options(__name__, __doc__, 50, arguments)
     n_questions, many = (100, 2_000) if options.smoke else (300, 200_000)
     samples = (5,) if options.smoke else (5, 8, 16)
     lines, cells = [], []
@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> str:
     doublings = root_mean_square([np.log2(run.size / true.size) for runs, true in cells for run in runs])
     worst = float(np.max(np.abs(bias)))
     return conclude(
-        "benchmarks.votes.simulated",
+        __name__,
         options,
         [
             Claim(f"largest bias of the error at {LARGE} and infinity (points)", worst, high=1.0, tried=TRIED),
@@ -193,7 +193,3 @@ def _cells(runs: list[Found], true: Truth) -> list[str]:
         f"{100 * np.mean([run.is_stated for run in runs]):.0f}",
     ]  # fmt: skip
     return texts
-
-
-if __name__ == "__main__":
-    print(main())

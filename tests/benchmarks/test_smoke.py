@@ -19,7 +19,6 @@ NEED_BOOSTERS = {
     "cost.shapes",
     "hard_data.scores",
     "learners.pruning",
-    "metrics.smooth_log_loss",
 }
 READ_PROC = {"cost.memory", "cost.spark"}
 
@@ -49,6 +48,6 @@ def test_smoke(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_help_names_the_module(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        import_module("benchmarks.accuracy.few_trees").main(["--help"])
+        import_module("benchmarks.accuracy.intervals").main(["--help"])
     assert stop.value.code == 0
-    assert "python -m benchmarks.accuracy.few_trees" in capsys.readouterr().out
+    assert "python -m benchmarks accuracy.intervals" in capsys.readouterr().out
