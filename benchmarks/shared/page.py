@@ -19,8 +19,8 @@ is run by its name, as in `python -m benchmarks accuracy.promise`; its docstring
 OF_MISSED = """\
 ## Targets that are missed
 
-One line for each script that misses a target, with the first of those that it misses; the CSV has them all, and says
-at each what was tried."""
+One line for each script that misses a target, those with the most first, and the first of those that it misses. The CSV
+has them all, and says at each what was tried."""
 Rows = Sequence[Mapping[str, str]]
 
 
@@ -103,26 +103,31 @@ def page(found: Mapping[str, Rows]) -> str:
     """
     promised = [(one.words, one.script, _row_of(one, found[one.script])) for one in PROMISES if one.script in found]
     missed = {script: [row for row in rows if row["verdict"] == "MISSED"] for script, rows in found.items()}
+    most_missed = sorted((script for script in missed if missed[script]), key=lambda script: -len(missed[script]))
+    shown = most_missed[: MOST_ROWS - len(promised)]
     lines = [
-        [_link(script), rows[0]["measure"], *_shown(rows[0]), f"{len(rows)} of {_targets(found[script])}"]
-        for script, rows in missed.items()
-        if rows
+        [_link(script), first["measure"], *_shown(first), f"{len(missed[script])} of {_targets(found[script])}"]
+        for script in shown
+        for first in missed[script][:1]
     ]
-    n_targets = sum(map(_targets, found.values()))
-    n_met = n_targets - sum(map(len, missed.values()))
-    met = ", ".join(f"{_link(script)} ({_targets(found[script])})" for script, rows in missed.items() if not rows)
+    others = [
+        f"{_link(script)} ({_targets(rows)}{f', {len(missed[script])} missed' if missed[script] else ''})"
+        for script, rows in found.items()
+        if script not in shown
+    ]
+    n_targets, n_missed = sum(map(_targets, found.values())), sum(map(len, missed.values()))
     sections = [
         PREFACE,
-        f"Of {n_targets} targets, {n_met} are met and {n_targets - n_met} are missed.",
+        f"Of {n_targets} targets, {n_targets - n_missed} are met and {n_missed} are missed.",
         "## What was promised",
         table(
             ["what was promised", "measured", "target", "verdict", "figures"],
             _missed_first([[words, *_shown(row), row["verdict"], _link(script)] for words, script, row in promised]),
         ),
         OF_MISSED,
-        table(["figures", "measure", "measured", "target", "missed"], lines[: MOST_ROWS - len(promised)]),
-        "## Targets that are met",
-        f"All targets of these scripts are met, of which there are so many: {met}.",
+        table(["figures", "measure", "measured", "target", "missed"], lines),
+        "## All other scripts",
+        f"In brackets is the number of targets, which are met unless it says otherwise: {', '.join(others)}.",
     ]
     return "\n\n".join(sections) + "\n"
 

@@ -110,6 +110,15 @@ def test_the_page_is_that_of_the_csv_files_and_short() -> None:
     assert len(PAGE.split()) <= 3000
 
 
+def test_a_script_that_misses_a_target_is_named_even_where_there_are_too_many_lines() -> None:
+    row = {"measure": "a", "value": "2", "spread": "", "target": "at most 1", "verdict": "MISSED"}
+    text = page({f"room.s{number}": [row] * (1 + (number == 3)) for number in range(MOST_ROWS + 1)})
+    lines = [line for line in text.splitlines() if line.startswith("| [")]
+    assert len(lines) == MOST_ROWS
+    assert lines[0].startswith("| [room.s3]")
+    assert f"[room.s{MOST_ROWS}](results/room.s{MOST_ROWS}.csv) (1, 1 missed)" in text
+
+
 def test_every_csv_is_of_a_script_that_exists() -> None:
     scripts = [path.stem.replace(".", "/") for path in RESULTS.glob("*.csv")]
     assert [script for script in scripts if not (RESULTS.parent / f"{script}.py").exists()] == []
