@@ -28,7 +28,7 @@ from benchmarks.shared.forests import (
 )
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.intervals import wilson_interval
 
@@ -122,11 +122,6 @@ def percent(outcomes: Sequence[Outcome], field: str) -> float:
     return 100.0 * float(np.mean([getattr(found, field) for found in outcomes]))
 
 
-def share_se(percentage: float, count: int) -> float:
-    """Return the standard error of a percentage of `count` independent repetitions."""
-    return math.sqrt(percentage * (100.0 - percentage) / count)
-
-
 def coverage_claims(cells: Mapping[tuple[str, int], Sequence[Outcome]]) -> list[Claim]:
     """List the targets over all cells (problem, trees); cells of one problem share their forests."""
     problems = len({problem for problem, _ in cells})
@@ -134,7 +129,7 @@ def coverage_claims(cells: Mapping[tuple[str, int], Sequence[Outcome]]) -> list[
 
     def average(field: str) -> tuple[float, float]:
         mean = float(np.mean([percent(found, field) for found in cells.values()]))
-        return mean, share_se(mean, independent)
+        return mean, percent_se(mean, independent)
 
     worst = min(cells.values(), key=lambda found: percent(found, "covered"))
     low = percent(worst, "covered")
@@ -150,7 +145,7 @@ def coverage_claims(cells: Mapping[tuple[str, int], Sequence[Outcome]]) -> list[
         Claim(
             "95 % interval contains the error on fresh rows, worst cell (%)",
             low,
-            share_se(low, len(worst)),
+            percent_se(low, len(worst)),
             91,
             digits=1,
         ),

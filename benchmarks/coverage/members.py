@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import ens_plugin
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 
 Array = NDArray[Any]
 
@@ -56,7 +56,7 @@ def few_votes(n_members: int, seed: int) -> tuple[float, bool]:
 
 def shares(held: Array) -> tuple[float, float]:
     share = 100.0 * float(np.mean(held))
-    return share, math.sqrt(max(share * (100.0 - share), 1.0) / held.size)
+    return share, percent_se(share, held.size)
 
 
 def main(arguments: list[str] | None = None) -> str:

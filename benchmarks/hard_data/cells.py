@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 
 Array = NDArray[Any]
 
@@ -81,7 +81,7 @@ def size_coverage(name: str, options: Options) -> tuple[Claim, list[str]]:
         factors.append(math.sqrt((high or MAX_SIZE) / low))
         open_ended += high is None
     share = 100.0 * covered / options.repetitions
-    error = math.sqrt(max(share * (100.0 - share), 1.0) / options.repetitions)
+    error = percent_se(share, options.repetitions)
     claim = Claim(f"{name}: 95 % interval of the size holds it (%)", share, error, 88, digits=0)
     return claim, [name, f"{share:.0f}", f"{np.median(factors):.1f}", f"{100 * open_ended / options.repetitions:.0f}"]
 

@@ -22,7 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import TooFewMembersError
 
 FloatArray = NDArray[np.float64]
@@ -164,9 +164,9 @@ def claims_of(found: Sequence[Summary]) -> list[Claim]:
     beyond = sum(abs(one.bias) > 0.3 + 2 * one.spread for one in given)
     return [
         Claim("95 % interval contains the error on fresh rows, all reports (%)", covered,
-              math.sqrt(covered * (100 - covered) / n_reports), 90, 99, 1),
+              percent_se(covered, n_reports), 90, 99, 1),
         Claim("95 % interval contains the error on fresh rows, worst cell (%)", least.covered,
-              math.sqrt(max(least.covered * (100 - least.covered), 1.0) / least.n_reports), 90, digits=1,
+              percent_se(least.covered, least.n_reports), 90, digits=1,
               tried=TRIED),
         Claim("largest bias of a cell (points)", abs(worst.bias), worst.spread, high=0.3, tried=TRIED),
         Claim("cells whose bias is beyond 0.3 points by two standard errors", beyond, high=0, digits=0, tried=TRIED),

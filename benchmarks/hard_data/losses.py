@@ -22,7 +22,7 @@ import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import friedman
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 
 Array = NDArray[Any]
 Noise = Callable[[np.random.Generator, int], Array]
@@ -204,11 +204,6 @@ def share(found: list[Outcome], field: str) -> float:
     return 100.0 * float(np.mean([getattr(each, field) for each in found]))
 
 
-def spread(percentage: float, count: int) -> float:
-    """Return the standard error of a percentage."""
-    return math.sqrt(percentage * (100.0 - percentage) / count)
-
-
 def run(options: Options) -> dict[str, list[Outcome]]:
     """Repeat every cell."""
     found: dict[str, list[Outcome]] = {}
@@ -236,7 +231,7 @@ def claims_of(cells: dict[str, list[Outcome]]) -> list[Claim]:
         for field, what in (("covered", "error of the infinite forest"), ("covered_size", "recommended size")):
             value = share(found, field)
             text = f"{name}: 95 % interval holds the {what} (%)"
-            claims.append(Claim(text, value, spread(value, len(found)), low, digits=1, tried=tried))
+            claims.append(Claim(text, value, percent_se(value, len(found)), low, digits=1, tried=tried))
         if name.startswith("normal,"):
             width = float(np.median([each.width for each in found]))
             claims.append(Claim(f"{name}: width relative to the normal interval", width, None, 0.8, 1.2))

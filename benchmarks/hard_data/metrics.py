@@ -19,7 +19,7 @@ import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.problems import friedman
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
@@ -165,7 +165,7 @@ def claims_of(cells: dict[str, list[Outcome]]) -> list[Claim]:
         claims.append(Claim(f"interval holds the metric at {what}, mean of the cells (%)", mean, None, 90, digits=1))
         worst = min(shares, key=lambda name: shares[name][0])
         share, count = shares[worst]
-        spread = math.sqrt(share * (100.0 - share) / count)
+        spread = percent_se(share, count)
         claims.append(
             Claim(f"interval holds the metric at {what}, worst cell ({worst}) (%)", share, spread, 90, digits=1)
         )

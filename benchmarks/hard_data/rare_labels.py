@@ -21,7 +21,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import TooFewMembersError
 
 FloatArray = NDArray[np.float64]
@@ -157,7 +157,7 @@ def claims_of(found: Sequence[Outcome]) -> list[Claim]:
 
 def _held(measure: str, given: Sequence[Outcome]) -> Claim:
     share = 100.0 * _share([one.holds for one in given])
-    return Claim(measure, share, math.sqrt(share * (100.0 - share) / max(len(given), 1)), 90.0, digits=1)
+    return Claim(measure, share, percent_se(share, len(given)), 90.0, digits=1)
 
 
 def _share(values: Sequence[bool]) -> float:

@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
@@ -156,7 +156,7 @@ def coverage_section(options: Options) -> tuple[list[Claim], str]:
         found = Parallel(n_jobs=options.n_jobs)(jobs)
         covered = 100.0 * float(np.mean([one.lower <= one.truth <= one.upper for one in found]))
         shares.append(covered)
-        spread = 100.0 * math.sqrt(max(covered * (100.0 - covered), 1.0) / 1e4 / len(found))
+        spread = percent_se(covered, len(found))
         claims.append(Claim(f"{name}: coverage (%)", covered, spread, 90, digits=0))
         means = [np.mean([getattr(one, field) for one in found]) for field in ("truth", "error", "without_groups")]
         width = np.mean([one.upper - one.lower for one in found])

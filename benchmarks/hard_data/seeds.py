@@ -7,7 +7,6 @@ the seeds in the interval.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ import ens_plugin
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all, leaf_values, out_of_bag
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.core.comparison import Difference
 from ens_plugin.registry.evidence import compare_pairs
@@ -84,12 +83,14 @@ def rates(records: list[Record], members: int) -> Array:
 
 def claims_of(members: int, found: Array, count: int) -> list[Claim]:
     """List the targets at one size."""
-
-    def se(percentage: float) -> float:
-        return math.sqrt(max(percentage * (100.0 - percentage), 1.0) / count)
-
     claims = [
-        Claim(f"{members} trees, another seed: called {word} (%)", float(value), se(value), high=4.0, digits=1)
+        Claim(
+            f"{members} trees, another seed: called {word} (%)",
+            float(value),
+            percent_se(value, count),
+            high=4.0,
+            digits=1,
+        )
         for word, value in zip(("worse", "better"), found[:2], strict=True)
     ]
     if members == max(MEMBERS):

@@ -23,7 +23,7 @@ from benchmarks.metrics.problems import PROBLEMS as LAWS
 from benchmarks.shared import problems
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
@@ -155,7 +155,7 @@ def claims_of(found: list[Outcome]) -> list[Claim]:
     expected = np.array([one.expected_zeros for one in answered if not math.isnan(one.expected_zeros)])
     share = 100.0 * len(answered) / len(found)
     return [
-        Claim("default forests with an answer (%)", share, _spread(share, len(found)), 80.0, digits=0),
+        Claim("default forests with an answer (%)", share, percent_se(share, len(found)), 80.0, digits=0),
         _held("value that scikit-learn prints at the forest's size within its interval (%)", now),
         _held(f"value at {POOL} trees within its interval, where the curve reaches it (%)", large),
         _held("both (%)", both),
@@ -171,11 +171,7 @@ def claims_of(found: list[Outcome]) -> list[Claim]:
 
 def _held(measure: str, held: Array) -> Claim:
     share = 100.0 * float(held.mean()) if held.size else math.nan
-    return Claim(measure, share, _spread(share, max(held.size, 1)), 90.0, digits=0)
-
-
-def _spread(percent: float, n: int) -> float:
-    return math.sqrt(max(percent * (100.0 - percent), 0.0) / n)
+    return Claim(measure, share, percent_se(share, held.size), 90.0, digits=0)
 
 
 def main(arguments: list[str] | None = None) -> str:

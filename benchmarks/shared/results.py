@@ -59,6 +59,11 @@ def mean_and_se(values: ArrayLike) -> tuple[float, float]:
     return float(array.mean()), float(array.std(ddof=1) / np.sqrt(array.size))
 
 
+def percent_se(percent: float, count: int) -> float:
+    """Return the standard error of a percentage of independent cases, which is not 0 where all or none are counted."""
+    return math.sqrt(max(percent * (100.0 - percent), 1.0) / max(count, 1))
+
+
 @dataclass(frozen=True)
 class Claim:
     """One measured number against its target.
