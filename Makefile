@@ -37,40 +37,8 @@ docs: $(READY_FOR_DOCS) ## the site, into docs/_build/html; warnings are errors
 screenshots: $(READY) ## the pictures of MLflow and notebooks in docs/images; needs Chromium
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
 
-benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmarks/RESULTS.md (long)
-	$(BIN)/python -m benchmarks.accuracy.few_trees
-	$(BIN)/python -m benchmarks.accuracy.few_booster_trees
-	$(BIN)/python -m benchmarks.accuracy.intervals
-	$(BIN)/python -m benchmarks.accuracy.prediction_intervals
-	$(BIN)/python -m benchmarks.accuracy.standard_errors
-	$(BIN)/python -m benchmarks.hard_data
-	$(BIN)/python -m benchmarks.checks
-	$(BIN)/python -m benchmarks.checks.thresholds --quick
-	$(BIN)/python -m benchmarks.coverage
-	$(BIN)/python -m benchmarks.metrics.by_name
-	$(BIN)/python -m benchmarks.metrics.log_loss
-	$(BIN)/python -m benchmarks.metrics.smooth_log_loss
-	$(BIN)/python -m benchmarks.metrics.truth_noise
-	$(BIN)/python -m benchmarks.metrics.cost
-	$(BIN)/python -m benchmarks.cost.speed
-	$(BIN)/python -m benchmarks.cost.profile
-	$(BIN)/python -m benchmarks.cost.shapes
-	$(BIN)/python -m benchmarks.cost.memory
-	$(BIN)/python -m benchmarks.cost.boosters
-	$(BIN)/python -m benchmarks.cost.autolog
-	$(BIN)/python -m benchmarks.learners
-	$(BIN)/python -m benchmarks.accuracy.oob_search
-	$(BIN)/python -m benchmarks.accuracy.promise
-	$(BIN)/python -m benchmarks.accuracy.row_model
-	$(BIN)/python -m benchmarks.cost.spark
-	$(BIN)/python -m benchmarks.accuracy.reach
-	$(BIN)/python -m benchmarks.votes.simulated
-	$(BIN)/python -m benchmarks.votes.recorded
-	$(BIN)/python -m benchmarks.papers.real_problems_2007
-	$(BIN)/python -m benchmarks.papers.real_problems_2013
-	$(BIN)/python -m benchmarks.accuracy.repeated_folds
-	$(BIN)/python -m benchmarks.rivals.comparison
-	$(BIN)/python -m benchmarks.cost.first_use
+benchmarks: $(READY) ## all of them, for days; rewrites benchmarks/results and benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment, builds and caches
 	rm -rf docs/_build docs/gallery docs/tutorials docs/reference/generated

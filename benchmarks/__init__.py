@@ -1,1 +1,1 @@
-"""Measured claims, one folder a subject; each script writes its section of RESULTS.md."""
+"""Measured claims, one folder a subject; each script writes its own CSV in results/, and RESULTS.md."""

@@ -1,4 +1,16 @@
-"""LightGBM's and XGBoost's forests: the first 50 members against all 2000, and out-of-bag against fresh rows."""
+"""LightGBM's and XGBoost's forests: the first 50 members against all 2000, and out-of-bag against fresh rows.
+
+Members are averaged by their raw scores, and the curve comes from the margin method. Rows and columns are drawn as a
+random forest's (63.2 % of the rows, the square root of the columns at each node); all else is the library's default,
+but for LightGBM's leaves of at least 5 rows. The reference is the plug-in estimate of all 2000 trees: means and
+spreads of the rows' out-of-bag margins taken as true. Spread: standard error over repetitions. Cells: bias / RMSE in
+error points; for sizes, of log2(size / reference).
+
+Out-of-bag against fresh: `error_curve.at(200)` of forests of 200 trees on 300 rows, less the error of the booster's
+own `predict` on 50000 fresh rows. With as many training rows of one label as of the other, the bags that a row is out
+of hold its label less often than the other one, and this is not so for fresh rows: every out-of-bag error is then too
+high, by less the more rows there are. Labels tossed like coins are free of this, and are what the target is about.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +35,7 @@ from benchmarks.accuracy.deviations import (
     deviation_claims,
     deviation_table,
 )
-from benchmarks.accuracy.few_trees import MAX_SIZE, VOTE_SETS, plans
-from benchmarks.shared.forests import FEW, Plan, Record, grow_all
+from benchmarks.shared.forests import FEW, TRAINING_ROWS, Plan, Record, grow_all
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
@@ -34,7 +45,9 @@ from ens_plugin.errors import WeakEstimateWarning
 FloatArray = NDArray[np.float64]
 Sampler = Callable[[Plan], tuple[NDArray[Any], NDArray[Any], np.random.Generator]]
 
-CONFIDENCE = 0.99
+CONFIDENCE, MAX_SIZE = 0.99, 20001
+VOTE_SETS = ("twonorm", "ringnorm", "circle", "spiral", "noisy logistic", "breast cancer", "wine", "digits")
+SMOKE_TREES, ALL_TREES = 110, 2000
 CHECKED_SETS = ("twonorm", "ringnorm")
 CHECKED_TREES, CHECKED_ROWS, FRESH_ROWS = 200, 300, 50_000
 LABELS: dict[str, Sampler] = {"tossed": tossed_rows, "half and half": Plan.sample}
@@ -135,7 +148,11 @@ def accuracy_section(options: Options) -> tuple[list[Claim], str]:
     for library, facts in LIBRARIES.items():
         by_set = {}
         for name in VOTE_SETS[-3:-1] if options.smoke else VOTE_SETS:
-            forests = plans(name, options, None, 0)
+            n_trees = SMOKE_TREES if options.smoke else ALL_TREES
+            forests = [
+                Plan(name, TRAINING_ROWS.get(name), n_trees, None, 0, options.seed, repetition)
+                for repetition in range(options.repetitions)
+            ]
             grow = partial(scores, library)
             by_set[name] = deviations(grow_all(options.cache, f"{facts.name} scores", forests, grow, options.n_jobs))
         claims += deviation_claims(f"{library}, {FEW} trees", by_set, "the plug-in", TARGETS)
@@ -174,32 +191,8 @@ def _checked(options: Options, library: str, problem: str, labels: str, sample: 
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.few_booster_trees", __doc__, 20, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments)
     sections = [accuracy_section(options), fresh_section(options)]
     claims = [claim for found, _ in sections for claim in found]
-    return conclude(
-        "benchmarks.accuracy.few_booster_trees",
-        options,
-        [
-            "## Accuracy with LightGBM and XGBoost",
-            __doc__ or "",
-            "Members are averaged by their raw scores, and the curve comes from the margin method. Rows and columns "
-            "are drawn as a random forest's (63.2 % of the rows, the square root of the columns at each node); all "
-            "else is the library's default, but for LightGBM's leaves of at least 5 rows. The reference is the plug-in "
-            "estimate of all 2000 trees: means and spreads of the rows' out-of-bag margins taken as true. Spread: "
-            "standard error over repetitions. Cells: bias / RMSE in error points; for sizes, of "
-            "log2(size / reference).",
-            f"Out-of-bag against fresh: `error_curve.at({CHECKED_TREES})` of forests of {CHECKED_TREES} trees on "
-            f"{CHECKED_ROWS} rows, less the error of the booster's own `predict` on {FRESH_ROWS} fresh rows. With as "
-            "many training rows of one label as of the other, the bags that a row is out of hold its label less often "
-            "than the other one, and this is not so for fresh rows: every out-of-bag error is then too high, by less "
-            "the more rows there are. Labels tossed like coins are free of this, and are what the target is about.",
-        ],
-        claims,
-        [text for _, text in sections],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text for _, text in sections])

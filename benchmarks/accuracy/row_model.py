@@ -1,4 +1,9 @@
-"""The row model of labels on real tables: error, agreement and errors by label, against a thousand more trees."""
+"""The row model of labels on real tables: error, agreement and errors by label, against a thousand more trees.
+
+41 forests of 1200 trees on tables that no other section has: votes, and means over leaves of five rows. The first 200
+trees make the ensembles; all others, out of bag, stand for infinitely many. Deviations are in percentage points:
+bias; root mean square.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,7 @@ from benchmarks.shared.keel import keel_rows, missing_keel
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude, root_mean_square
+from benchmarks.shared.tables import lines_of
 from ens_plugin.errors import WeakEstimateWarning
 
 Array = NDArray[Any]
@@ -34,20 +40,9 @@ MOST_ROWS, FEWEST_OF_A_LABEL = 1200, 8
 SIZE = 10
 KEEL = "german housevotes ionosphere hayes-roth led7digit mammographic monk-2 sonar tae texture titanic wdbc wisconsin"
 # Package, table, target, columns left out, and into how many equally frequent labels its values are cut.
-OF_R = """\
-AER CPS1985 wage - 5
-AER CPS1988 wage - 12
-AER CollegeDistance score - 3
-AER HMDA deny - 0
-AER CreditCard card share,expenditure 0
-AER HousePrices price - 4
-AER PSID1976 participation hours,wage,repwage 0
-AER Affairs affairs - 0
-AER NMES1988 visits nvisits,ovisits,novisits 3
-"""
+OF_R = lines_of("row_model_r")
 # Numbers of labels of simulated tables.
 SIMULATED = (2, 3, 6, 15, 30)
-TRIED = "one law of the division among labels in place of a mixture, and densities by number of members."
 
 
 class Pool(NamedTuple):
@@ -81,7 +76,7 @@ def pools() -> tuple[list[Pool], list[str]]:
     else:
         left_out.append(f"the tables of KEEL: {without_keel}")
     if are_installed():
-        for line in OF_R.splitlines():
+        for line in OF_R:
             *words, n_labels = line.split()
             one = table_of_r(" ".join([*words, "0"]))
             found.append((one.name, partial(_cut, one.read, int(n_labels))))
@@ -219,7 +214,7 @@ def claims_of(found: Sequence[Outcome]) -> list[Claim]:
     holds = 100.0 * float(np.mean([each.holds for each in found]))
     return [
         Claim("mean deviation of the limit (points)", float(np.mean([each.limit for each in found])), None, -0.3, 0.3),
-        Claim("intervals that hold the limit on fresh rows (%)", holds, None, 93, 98, 1, TRIED),
+        Claim("intervals that hold the limit on fresh rows (%)", holds, None, 93, 98, 1),
         Claim(
             "root mean square of log2 of the changed labels over the true ones",
             root_mean_square([each.agreement for each in found if each.n_members < OWN]),
@@ -246,8 +241,8 @@ def _chosen(options: Options) -> tuple[list[Pool], list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.row_model", __doc__, 1, arguments, smoke=1)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 1, arguments, smoke=1)
     chosen, left_out = _chosen(options)
     n_trees = 300 if options.smoke else TREES
     by_pool = Parallel(n_jobs=options.n_jobs)(delayed(outcomes)(pool, n_trees) for pool in chosen)
@@ -257,20 +252,11 @@ def main(arguments: list[str] | None = None) -> str:
         row_of(kind, size, [each for each in found if (each.n_members, each.kind) == (size, kind)])
         for size, kind in groups
     ]
-    about = (
-        f"{len(chosen)} forests of {n_trees} trees on tables that no other section has: votes, and means over leaves "
-        f"of five rows. The first {OWN} trees make the ensembles; all others, out of bag, stand for infinitely many. "
-        "Deviations are in percentage points: bias; root mean square."
-    )
     columns = ["rows have", "trees", "ensembles", "limit", "present size", f"size {SIZE}", "interval holds (%)"]
     return conclude(
-        "benchmarks.accuracy.row_model",
+        __name__,
         options,
-        ["## The row model of labels", __doc__ or "", about, *(f"Left out: {each}." for each in left_out)],
         claims_of(found),
         [table([*columns, "errors by label", "changed labels, log2"], rows)],
+        "; ".join(left_out),
     )
-
-
-if __name__ == "__main__":
-    print(main())

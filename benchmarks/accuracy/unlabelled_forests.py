@@ -1,4 +1,9 @@
-"""The size by agreement of forests from labelled rows and from rows without labels, against larger forests."""
+"""The size by agreement of forests from labelled rows and from rows without labels, against larger forests.
+
+The size needed is that of 1000 other trees on the same training rows, for all rows without labels (10000, or as many
+as a set has). Trees are fully grown; agreement of 99 %. An interval is for other members too. A size is stated where
+its interval ends at most at four times its beginning.
+"""
 
 from __future__ import annotations
 
@@ -110,8 +115,8 @@ def claims(found: dict[Key, list[Answer]], trees: Sequence[int], most: int) -> l
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.accuracy.unlabelled_forests", __doc__, 20, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments)
     without_data = missing_keel()
     problems = OF_FORMULAS[:1] if options.smoke else (*OF_FORMULAS, *(() if without_data else REAL))
     labelled, trees, unlabelled, all_trees = (
@@ -131,17 +136,8 @@ def main(arguments: list[str] | None = None) -> str:
             of_all.setdefault(key, []).append(answer)
             by_row.setdefault((problem, n_rows, key), []).append(answer)
     return conclude(
-        "benchmarks.accuracy.unlabelled_forests",
+        __name__,
         options,
-        [
-            "## The size by agreement of forests, from rows without labels",
-            __doc__ or "",
-            f"The size needed is that of {all_trees} other trees on the same training rows, for all rows without "
-            f"labels ({max(unlabelled)}, or as many as a set has). Trees are fully grown; agreement of 99 %. "
-            "An interval is for other members too. A size is stated where its interval ends at most at four times its "
-            "beginning.",
-            "" if without_data is None else f"- Left out: the real data: {without_data}.",
-        ],
         claims(of_all, trees, max(unlabelled)),
         [
             table(
@@ -155,8 +151,5 @@ def main(arguments: list[str] | None = None) -> str:
                 ],
             )
         ],
+        without_data,
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    print(main())

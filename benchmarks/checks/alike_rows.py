@@ -1,4 +1,12 @@
-"""Rows that are alike without being equal: rows augmented by noise, subjects and interpolated rows are doubted."""
+"""Rows that are alike without being equal: rows augmented by noise, subjects and interpolated rows are doubted.
+
+Of docs/methods/copies.md, near and interpolated rows, in random order; forests of 100 trees. Augmented: 8 tables,
+each row with 1, 2, 4 copies, to which normal noise of 0.1, 0.2, 0.3 standard deviations of each column was added.
+Subjects: 600 rows of normal columns in which each subject has as many rows, and a random label; the change is in
+standard deviations of a column. Oversamplers of imbalanced-learn: tables of 300 rows with 30 % positives, 800 rows
+with 10 % positives, 3000 rows with 2 % positives, in 3, 6, 20 columns, shuffled, in 32 and 64 bits. The standard
+errors are binomial. Tables without such rows are in the section on subjects and series.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +59,6 @@ OVERSAMPLERS = ("SMOTE", "BorderlineSMOTE", "SVMSMOTE", "ADASYN")
 MADE_FROM = ((300, 0.3), (800, 0.1), (3000, 0.02))
 MADE_COLUMNS = (3, 6, 20)
 TABLES_MADE_FROM = ", ".join(f"{n} rows with {100 * share:g} % positives" for n, share in MADE_FROM)
-NOTES = f"""\
-Of docs/methods/alike-rows.md, near and interpolated rows, in random order; forests of {N_TREES} trees. Augmented:
-{len(AUGMENTED)} tables, each row with {", ".join(map(str, COPIES))} copies, to which normal noise of
-{", ".join(map(str, NOISES))} standard deviations of each column was added. Subjects: {N_SUBJECT_ROWS} rows of normal
-columns in which each subject has as many rows, and a random label; the change is in standard deviations of a column.
-Oversamplers of imbalanced-learn: tables of {TABLES_MADE_FROM}, in {", ".join(map(str, MADE_COLUMNS))} columns,
-shuffled, in 32 and 64 bits. The standard errors are binomial. Tables without such rows are in the section on subjects
-and series."""
 
 
 class Counted(NamedTuple):
@@ -172,16 +172,11 @@ def oversampler_section(options: Options) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.alike_rows", __doc__, 5, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 5, arguments)
     claims, text = augmented_section(options)
     tables = [text, subject_section(options)]
     if find_spec("imblearn") is not None:
         of_oversamplers, text = oversampler_section(options)
         claims, tables = claims + of_oversamplers, [*tables, text]
-    about = ["## Rows that are alike", __doc__ or "", NOTES]
-    return conclude("benchmarks.checks.alike_rows", options, about, claims, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, tables)

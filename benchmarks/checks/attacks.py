@@ -1,4 +1,10 @@
-"""The attacks on the promises of the reliability page: how many were tried, and how many got past."""
+"""The attacks on the promises of the reliability page: how many were tried, and how many got past.
+
+`tests/attacks` draws the attacks: rows and targets that are not those of the training for forests of scikit-learn,
+LightGBM and XGBoost; gates at once, that die or are cut off, on a registry in memory; hostile inputs; and fits with
+and without autologging. Wrong rows get past where they are accepted without a warning and the error is beyond two
+half-widths and two standard errors of the measured truth. Valid analyses are made beside them.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +20,6 @@ from benchmarks.shared.results import Claim, conclude
 
 # For each attack with wrong rows.
 GATE_ROUNDS, INPUTS, FITS = 0.25, 12.5, 0.125
-NOTES = """\
-`tests/attacks` draws the attacks: rows and targets that are not those of the training for forests of scikit-learn,
-LightGBM and XGBoost; gates at once, that die or are cut off, on a registry in memory; hostile inputs; and fits with
-and without autologging. Wrong rows get past where they are accepted without a warning and the error is beyond two
-half-widths and two standard errors of the measured truth. Valid analyses are made beside them."""
 
 
 def wrong_rows(options: Options) -> tuple[list[Claim], str]:
@@ -96,13 +97,8 @@ def autologging(options: Options) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.attacks", __doc__, 400, arguments, smoke=8)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 400, arguments, smoke=8)
     sections = [part(options) for part in (wrong_rows, gates, inputs, autologging)]
-    about = ["## Attacks", __doc__ or "", NOTES]
     claims = [claim for found, _ in sections for claim in found]
-    return conclude("benchmarks.checks.attacks", options, about, claims, [text for _, text in sections])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text for _, text in sections])

@@ -1,4 +1,12 @@
-"""Copies of rows: the error that they hide, a doubt where they move the error, and equal rows that are no copies."""
+"""Copies of rows: the error that they hide, a doubt where they move the error, and equal rows that are no copies.
+
+Copies: 300 rows of the noisy logistic problem, each 5 times, and a forest of 100 trees. Its out-of-bag error as
+scikit-learn has it, against the error on 4000 fresh rows. Some copies: 600 rows, of which copies of others are added
+until so many rows are equal to another. Point masses: 600 rows of the noisy logistic problem, of which 10 to 50 % are
+one to three blank records; and rows of it in which the rarer label was drawn again, each original about ten times,
+from 5 to 40 originals. Doubted as copies; and the error out of bag less that on fresh rows where rows are blank or
+some are copies.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +28,6 @@ TIMES = 5
 N_ROWS, N_FRESH, N_TREES = 300, 4000, 100
 N_MASSES = 600
 FEW, MANY = 0.06, 0.5
-NOTES = f"""\
-Copies: {N_ROWS} rows of the noisy logistic problem, each {TIMES} times, and a forest of {N_TREES} trees. Its
-out-of-bag error as scikit-learn has it, against the error on {N_FRESH} fresh rows. Some copies: {N_MASSES} rows, of
-which copies of others are added until so many rows are equal to another. Point masses: {N_MASSES} rows of the noisy
-logistic problem, of which 10 to 50 % are one to three blank records; and rows of it in which the rarer label was drawn
-again, each original about ten times, from 5 to 40 originals. Doubted as copies; and the error out of bag less that on
-fresh rows where rows are blank or some are copies."""
 
 
 def hidden_error(seed: int) -> tuple[float, float, bool]:
@@ -113,18 +114,17 @@ def masses_section(options: Options) -> list[Claim]:
     n = options.repetitions
     return [
         Claim(f"{n} tables with blank records: taken for copies", sum(ordinary), None, high=0.0, digits=0),
-        Claim("the same: error out of bag less that on fresh rows (points)", float(np.nanmean(differences)), spread),
+        Claim(
+            "tables with blank records: error out of bag less that on fresh rows (points)",
+            float(np.nanmean(differences)),
+            spread,
+        ),
         Claim(f"{n} tables with a label drawn again: taken for copies", sum(copied), None, low=0.9 * n, digits=0),
     ]
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.copies", __doc__, 20, arguments)
-    about = ["## Copies and equal rows", __doc__ or "", NOTES]
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments)
     claims = [*copies_section(options), *share_section(options), *masses_section(options)]
-    return conclude("benchmarks.checks.copies", options, about, claims)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims)

@@ -1,4 +1,11 @@
-"""Reports of one model linked to another one, and honest ones: how many verdicts rest on what was not analysed."""
+"""Reports of one model linked to another one, and honest ones: how many verdicts rest on what was not analysed.
+
+`tests/attacks/links.py` arranges that the report is not of what is stored: other labels, leaves or seeds, trees that
+were replaced, added or left out, models around the one that was analysed, files, tags and versions that were changed,
+copied or exchanged; each linked by autologging, by the run, or by `log_report(report, model_id=...)`, and judged by
+the gate. Honest models are logged before their report, after an autologged fit, or by MLflow's autologging. On a
+database, and one in four of them on files and on a server of MLflow on the same machine.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +22,6 @@ from benchmarks.shared.results import Claim, conclude
 
 # Of all arrangements, one in so many is tried on each store.
 SHARES = {"SQLite": 1, "files": 4, "server": 4}
-NOTES = """\
-`tests/attacks/links.py` arranges that the report is not of what is stored: other labels, leaves or seeds, trees that
-were replaced, added or left out, models around the one that was analysed, files, tags and versions that were changed,
-copied or exchanged; each linked by autologging, by the run, or by `log_report(report, model_id=...)`, and judged by
-the gate. Honest models are logged before their report, after an autologged fit, or by MLflow's autologging. On a
-database, and one in four of them on files and on a server of MLflow on the same machine."""
 
 
 def trials_on(store: str, options: Options) -> tuple[list[Any], list[Any]]:
@@ -93,14 +94,9 @@ def seconds_table(found: dict[str, tuple[list[Any], list[Any]]]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.links", __doc__, 1, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 1, arguments)
     found = {store: trials_on(store, options) for store in (["SQLite"] if options.smoke else SHARES)}
     claims = [claim for store, trials in found.items() for claim in claims_of(store, *trials)]
-    about = ["## Links", __doc__ or "", NOTES]
     tables = [text for text in (counts_table(found), names_table(found), seconds_table(found)) if text]
-    return conclude("benchmarks.checks.links", options, about, claims, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, tables)

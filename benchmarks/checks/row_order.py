@@ -1,4 +1,14 @@
-"""Rows that belong together with those before and after them: doubted in their order; independent rows never."""
+"""Rows that belong together with those before and after them: doubted in their order; independent rows never.
+
+Rows before and after each other, of docs/methods/copies.md; forests of 60 trees. Independent rows: 400 rows of
+four normal columns, a label with little or much noise, bags of all rows or of 30 %; a sorted table may get a warning,
+no doubt. Subjects: 600 rows in 8 normal columns, the rows of a subject one after the other, its label drawn at
+random; their change is in standard deviations of a column. Windows: 1200 windows of consecutive values of a series,
+each one step on; the target is the mean of the next 10 values less the last one. Field: 600 places of a random walk
+in the plane, with the label of a smooth random function of place. Drift: 600 rows whose columns are random walks with
+noise, and whose label has odds that move slowly up and down with time. Three kinds are tried in random order too.
+Standard errors are binomial.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +36,6 @@ N_TREES = 60
 N_ROWS = 600
 N_COLUMNS = 8
 LENGTH, AHEAD = 1200, 10
-NOTES = f"""\
-Rows before and after each other, of docs/methods/alike-rows.md; forests of {N_TREES} trees. Independent rows: 400
-rows of four normal columns, a label with little or much noise, bags of all rows or of 30 %; a sorted table may get a
-warning, no doubt.
-Subjects: {N_ROWS} rows in {N_COLUMNS} normal columns, the rows of a subject one after the other, its label drawn at
-random; their change is in standard deviations of a column. Windows: {LENGTH} windows of consecutive values of a
-series, each one step on; the target is the mean of the next {AHEAD} values less the last one. Field: {N_ROWS} places
-of a random walk in the plane, with the label of a smooth random function of place. Drift: {N_ROWS} rows whose
-columns are random walks with noise, and whose label has odds that move slowly up and down with time. Three kinds are
-tried in random order too. Standard errors are binomial."""
 
 
 def independent(order: str, rng: np.random.Generator) -> Table:
@@ -119,8 +119,8 @@ def count(options: Options, name: str, draw: Draw, repetitions: int) -> int:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.row_order", __doc__, 20, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments)
     claims, lines = [], []
     for name, draw in (INDEPENDENT | TOGETHER | SHUFFLED).items():
         repetitions = options.repetitions * (2 if name in INDEPENDENT and not options.smoke else 1)
@@ -130,9 +130,4 @@ def main(arguments: list[str] | None = None) -> str:
         high = 0.0 if name in INDEPENDENT else math.inf
         claims.append(Claim(f"{name}: doubted (%)", 100.0 * share, spread, high=high, digits=0))
         lines.append([name, f"{doubted} of {repetitions}"])
-    about = ["## Rows in their order", __doc__ or "", NOTES]
-    return conclude("benchmarks.checks.row_order", options, about, claims, [table(["rows", "doubted"], lines)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(["rows", "doubted"], lines)])

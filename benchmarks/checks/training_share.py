@@ -1,4 +1,13 @@
-"""Training rows among rows without labels: sets of which a part was trained on, and sets of fresh rows."""
+"""Training rows among rows without labels: sets of which a part was trained on, and sets of fresh rows.
+
+Two thirds of each table are trained on, by 100 trees; a set has as many rows as the last third. A share: that share
+of the set are training rows, the others fresh. A part: the set has that part of the training rows, and no other row.
+Found: the result has a doubt, or the rows are refused. scikit-learn's forests are asked by agreement(model, X), which
+has no training rows to compare with; LightGBM and XGBoost, whose bags are not drawn without the training rows, by
+analyze(model, X, y, unlabelled=), which compares rows. Sets of wine and iris with a share of 10 % have 6 and 5
+training rows, of which one or none is disputed among the trees, and 2 of 100 rows of iris are equal by nature. The
+standard errors are binomial.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +36,6 @@ SHARES = (0.1, 0.25, 0.5, 0.75)
 PARTS = (0.1, 0.25, 0.5, 0.75)
 # Of each table; where rows are compared, fresh sets are found only if a fresh row equals a training row.
 FRESH_SETS = {"scikit-learn": 17, "LightGBM": 4, "XGBoost": 4}
-NOTES = f"""\
-Two thirds of each table are trained on, by {N_TREES} trees; a set has as many rows as the last third. A share: that
-share of the set are training rows, the others fresh. A part: the set has that part of the training rows, and no other
-row. Found: the result has a doubt, or the rows are refused. scikit-learn's forests are asked by agreement(model, X),
-which has no training rows to compare with; LightGBM and XGBoost, whose bags are not drawn without the training rows, by
-analyze(model, X, y, unlabelled=), which compares rows. Sets of wine and iris with a share of 10 % have 6 and 5 training
-rows, of which one or none is disputed among the trees, and 2 of 100 rows of iris are equal by nature. The standard
-errors are binomial."""
 
 
 def load(name: str, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -144,12 +145,7 @@ def section(options: Options) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.checks.training_share", __doc__, 5, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 5, arguments)
     claims, text = section(options)
-    about = ["## Training rows among rows without labels", __doc__ or "", NOTES]
-    return conclude("benchmarks.checks.training_share", options, about, claims, [text])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text])

@@ -1,4 +1,9 @@
-"""What MLflow costs: autologging beside a fit, logging a report, the registry's gate, and the import itself."""
+"""What MLflow costs: autologging beside a fit, logging a report, the registry's gate, and the import itself.
+
+A real `mlflow server` over HTTP on this machine: SQLite, artifacts on disk. In turns, medians over repetitions; what
+is loaded at the first call is loaded before. The gate reads the logged report, writes its verdict and moves an alias.
+Fits include analysis, figures and sending, to the last request. MLflow 3.17.2.
+"""
 
 from __future__ import annotations
 
@@ -137,28 +142,12 @@ def _tracking_to(uri: str) -> Iterator[None]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.cost.autolog", __doc__, 7, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 7, arguments)
     n_rows, n_trees = (1_000, 40) if options.smoke else (N_ROWS, N_TREES)
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     claims = [
         *with_server(lambda: [*autolog_claims(n_rows, n_trees, options), *surface_claims(n_rows, n_trees, options)]),
         *import_claims(options),
     ]
-    return conclude(
-        "benchmarks.cost.autolog",
-        options,
-        [
-            "## Cost beside MLflow",
-            __doc__ or "",
-            "A real `mlflow server` over HTTP on this machine: SQLite, artifacts on disk. In turns, medians over "
-            "repetitions; what is loaded at the first call is loaded before. The gate reads the logged report, writes "
-            "its verdict and moves an alias. Fits include analysis, figures and sending, to the last request. "
-            f"MLflow {mlflow.__version__}.",
-        ],
-        claims,
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims)

@@ -1,4 +1,9 @@
-"""Peak memory of an analysis above model and data, in a process of its own."""
+"""Peak memory of an analysis above model and data, in a process of its own.
+
+Extremely randomised trees of depth 6 on bootstrap samples, 10 features unless stated, in float32 (what the trees
+read; other types are converted once, which adds that copy), one thread. Peak of all allocations of Python and NumPy
+during the analysis. Resident memory rises less: it reuses what fitting left.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +31,6 @@ MANY_ROWS, MANY_FEATURES, MOST_OF_MANY = 10_000_000, 20, 400
 MEGABYTE = 1e6
 STATUS, REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
-
-TRIED = (
-    "blocks and samples budgeted in bytes, posteriors of the sampled rows only, no copies of whole tallies (359 MB "
-    "before), the sample sorted once in place, blocks copied into one tally and one sample (247 MB before), rows "
-    "grouped by their counts in parts, equal weights that take no memory, at most 32 MB of outputs of two labels in "
-    "the sample (174 MB before), counts of members and label codes in the smallest unsigned integers (132 MB before). "
-    "What is left: the sample (34 MB), bags (25 MB), two float64 columns of the tally (16 MB), its counts (2 MB), "
-    "label codes (1 MB), and for a moment one block of outputs (about 27 MB)."
-)
-TRIED_OF_MANY = (
-    "rows that near copies are searched among read in blocks, copies found by one sort of the hashes, labels coded "
-    "without the inverse of np.unique (4336 MB before), counts of members and label codes in the smallest unsigned "
-    "integers, no numbers of distinct rows where all rows differ, tallies read in parts (815 MB before). What is left, "
-    "in bytes for each row: sums of support and of their squares in float64 (16), bags (12.5), counts (2), label codes "
-    "(1); and, whatever the rows, 62 MB: the sample and one block of outputs. Sums in float32 would be 8 bytes less "
-    "and change reports, by up to 5e-7 of a value."
-)
 
 
 def resident_megabytes(field: str) -> float:
@@ -91,8 +79,8 @@ def measure_apart(n_rows: int, n_features: int, n_trees: int, dtype: str, seed: 
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.cost.memory", __doc__, 1, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 1, arguments)
     n_rows, trees = (4_000, (10, 20)) if options.smoke else (N_ROWS, TREES)
     few, many = (measure_apart(n_rows, N_FEATURES, n_trees, "float32", options.seed) for n_trees in trees)
     doubles = measure_apart(n_rows, N_FEATURES, trees[-1], "float64", options.seed)
@@ -101,13 +89,12 @@ def main(arguments: list[str] | None = None) -> str:
     bags = n_rows * (trees[1] - trees[0]) / 8 / MEGABYTE
     what = f"{n_rows} rows, {trees[1]} trees"
     claims = [
-        Claim(f"{what}: peak above model and data (MB)", many[0], high=150, digits=0, tried=TRIED),
+        Claim(f"{what}: peak above model and data (MB)", many[0], high=150, digits=0),
         Claim(
             f"{n_rows} rows: growth from {trees[0]} to {trees[1]} trees (MB; packed bags: {bags:g})",
             many[0] - few[0],
             high=bags,
             digits=1,
-            tried=TRIED,
         ),
         Claim(f"{what}: X in float64, converted by the analysis (MB)", doubles[0], digits=0),
         Claim(f"{what}: rise of the resident memory after fitting (MB)", many[1], digits=0),
@@ -116,23 +103,6 @@ def main(arguments: list[str] | None = None) -> str:
             longest[0],
             high=MOST_OF_MANY,
             digits=0,
-            tried=TRIED_OF_MANY,
         ),
     ]
-    return conclude(
-        "benchmarks.cost.memory",
-        options,
-        [
-            "## Memory",
-            __doc__ or "",
-            f"Extremely randomised trees of depth {MAX_DEPTH} on bootstrap samples, {N_FEATURES} features unless "
-            "stated, in float32 (what the trees read; other types are converted once, which adds that copy), one "
-            "thread. Peak of all allocations of Python and NumPy during the analysis. Resident memory rises less: it "
-            "reuses what fitting left.",
-        ],
-        claims,
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims)

@@ -1,4 +1,8 @@
-"""What an analysis costs beside the fit of its own model, by shape: labels, leaves, depth, rows, trees and metrics."""
+"""What an analysis costs beside the fit of its own model, by shape: labels, leaves, depth, rows, trees and metrics.
+
+Processor time on one thread; the fit is one of one thread, and is timed once. The last column is the analysis over
+what it is to cost at most: 10 % of the fit, or 0.1 s, whichever is larger.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+import lightgbm
 import numpy as np
+import xgboost
 from numpy.typing import NDArray
-from sklearn.datasets import make_regression
+from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
-from benchmarks.cost.boosters import grown
-from benchmarks.cost.profile import N_FEATURES, labelled, processor_seconds
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
 from benchmarks.shared.results import Claim, conclude
@@ -24,6 +28,7 @@ Rows = Callable[[int, int, int], "tuple[Array, Array]"]
 
 # An analysis is to cost at most a tenth of the fit, or .1 s, whichever is larger.
 SHARE, SECONDS = 0.1, 0.1
+N_FEATURES = 20
 METRICS = ("accuracy", "balanced_accuracy", "f1", "matthews_corrcoef", "roc_auc", "average_precision", "neg_log_loss")
 TRIED = (
     "metrics of labels by a formula of the confusion matrix, subsets of all sizes counted together, rows alike "
@@ -40,6 +45,37 @@ class Shape(NamedTuple):
     name: str
     rows: Callable[[], tuple[Array, Array]]
     train: Callable[[Array, Array], Any]
+
+
+def labelled(n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
+    """Draw rows of labels that are clusters."""
+    features, target = make_classification(
+        n_rows, N_FEATURES, n_informative=12, n_classes=n_labels, n_clusters_per_class=1, flip_y=0.05,
+        random_state=seed,
+    )  # fmt: skip
+    return features, target
+
+
+def grown(library: str, features: Array, y: Array, n_trees: int) -> Any:
+    """Train a forest of one library, `n_trees` members."""
+    n_labels = int(y.max()) + 1
+    if library == "lightgbm":
+        return lightgbm.LGBMClassifier(
+            boosting_type="rf", n_estimators=n_trees, subsample=0.6, subsample_freq=1, colsample_bytree=0.5,
+            random_state=0, verbose=-1,
+        ).fit(features, y)  # fmt: skip
+    objective: dict[str, Any] = {"objective": "binary:logistic"}
+    if n_labels > 2:
+        objective = {"objective": "multi:softprob", "num_class": n_labels}
+    options = {"num_parallel_tree": n_trees, "subsample": 0.6, "colsample_bynode": 0.5, "learning_rate": 1, "seed": 7}
+    return xgboost.train({**options, **objective}, xgboost.DMatrix(features, y), num_boost_round=1)
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """Measure the processor time of one call."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def single(draw: Rows, n_rows: int, n_labels: int, seed: int) -> tuple[Array, Array]:
@@ -132,8 +168,8 @@ def metric_rows(options: Options) -> list[list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.cost.shapes", __doc__, 3, arguments, smoke=1)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 3, arguments, smoke=1)
     lines, over = [], []
     for shape in shapes(options):
         fit, seconds = measured(shape, options.repetitions)
@@ -142,22 +178,18 @@ def main(arguments: list[str] | None = None) -> str:
         lines.append([shape.name, f"{fit:.2f}", f"{seconds:.2f}", f"{seconds / fit:.2f}", f"{seconds / allowed:.1f}"])
     share = sum(over) / len(over)
     return conclude(
-        "benchmarks.cost.shapes",
+        __name__,
         options,
         [
-            "## Cost by shape",
-            __doc__ or "",
-            "Processor time on one thread; the fit is one of one thread, and is timed once. The last column is the "
-            f"analysis over what it is to cost at most: {100 * SHARE:g} % of the fit, or {SECONDS:g} s, whichever is "
-            "larger.",
+            Claim(
+                f"share of the shapes that cost more than {100 * SHARE:g} % of the fit and {SECONDS:g} s",
+                share,
+                high=0.0,
+                tried=TRIED,
+            )
         ],
-        [Claim("share of the shapes above that", share, high=0.0, tried=TRIED)],
         [
             table(["shape (rows x trees)", "fit (s)", "analysis (s)", "analysis / fit", "analysis / allowed"], lines),
             table(["metric, 1000 x 100", "analysis with it / without"], metric_rows(options)),
         ],
     )
-
-
-if __name__ == "__main__":
-    print(main())

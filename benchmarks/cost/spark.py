@@ -1,4 +1,10 @@
-"""Rows beyond one machine: time, memory and traffic of an analysis on Spark, and of the same one on one machine."""
+"""Rows beyond one machine: time, memory and traffic of an analysis on Spark, and of the same one on one machine.
+
+100 trees of depth 10 with soft votes, 20 features in float32, held-out rows in parquet, `local[2]`; both roads read
+the file. Peaks of Python's processes; the Java process keeps to its own limit. On both roads a first analysis loads
+the libraries in every worker, whatever the rows; the times after it are medians of three analyses in the same
+session, in which Java warms up.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +29,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import read_options
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.report.ensemble_report import EnsembleReport
 
 N_FEATURES, N_TREES, MAX_DEPTH = 20, 100, 10
@@ -158,8 +164,8 @@ def apart(measure: str, model_path: Path, rows_path: Path, warm_path: Path) -> d
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.cost.spark", __doc__, 3, arguments, smoke=1)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 3, arguments, smoke=1)
     sizes = (4_000, 8_000) if options.smoke else SIZES
     with tempfile.TemporaryDirectory() as directory:
         model_path = Path(directory, "forest.joblib")
@@ -175,10 +181,8 @@ def main(arguments: list[str] | None = None) -> str:
                 found.append(sorted((on_spark for on_spark, _ in pairs), key=_seconds)[len(pairs) // 2])
             else:
                 found.append(apart("measure_spark", model_path, rows_path, Path(directory, str(sizes[0]))))
-    body = _section(sizes, found, pairs, options.seed)
-    if not options.smoke:
-        publish("benchmarks.cost.spark", body)
-    return body
+    claims, times = _section(sizes, found, pairs)
+    return conclude(__name__, options, claims, [times])
 
 
 def _both(model_path: Path, rows_path: Path) -> tuple[dict[str, float], dict[str, float]]:
@@ -192,11 +196,8 @@ def _seconds(measured: dict[str, float]) -> float:
 
 
 def _section(
-    sizes: tuple[int, ...],
-    found: list[dict[str, float]],
-    pairs: list[tuple[dict[str, float], dict[str, float]]],
-    seed: int,
-) -> str:
+    sizes: tuple[int, ...], found: list[dict[str, float]], pairs: list[tuple[dict[str, float], dict[str, float]]]
+) -> tuple[list[Claim], str]:
     per_row = [one["seconds"] / n_rows * 1e6 for one, n_rows in zip(found, sizes, strict=True)]
     first, last = found[0], found[-1]
     growth = f"{sizes[-1]} rows over {sizes[0]}"
@@ -238,20 +239,4 @@ def _section(
         "driver (MB)",
         "bytes to the driver per row",
     ]
-    return "\n\n".join(
-        [
-            "## Spark",
-            __doc__ or "",
-            f"{N_TREES} trees of depth {MAX_DEPTH} with soft votes, {N_FEATURES} features in float32, held-out rows in "
-            f"parquet, `local[{N_CORES}]`; both roads read the file. Peaks of Python's processes; the Java process "
-            "keeps to its own limit. On both roads a first analysis loads the libraries in every worker, whatever the "
-            "rows; the times after it are medians of three analyses in the same session, in which Java warms up.",
-            run_facts(seed, len(pairs)),
-            table(header, rows),
-            claims_table(claims),
-        ]
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return claims, table(header, rows)

@@ -1,4 +1,8 @@
-"""Time of an analysis, as ratios inside one run: alternating, medians."""
+"""Time of an analysis, as ratios inside one run: alternating, medians.
+
+A forest of 200 fully grown trees on 20000 rows and 20 features; wall time, medians over repetitions, every round in
+the same order. Compare the ratios, never the seconds of different runs. ens-plugin-walk is installed.
+"""
 
 from __future__ import annotations
 
@@ -215,27 +219,15 @@ def curve_section(options: Options) -> tuple[list[Claim], list[Sequence[str]]]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.cost.speed", __doc__, 7, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 7, arguments)
     # As in analyze(): a BLAS that competes with other threads for two cores is ten times slower than one thread.
     with threadpool_limits(limits=1, user_api="blas"):
         (claims, rows), (curve_claims, _) = forest_section(options), curve_section(options)
         label_claims, label_rows = label_section(options)
     return conclude(
-        "benchmarks.cost.speed",
+        __name__,
         options,
-        [
-            "## Speed",
-            __doc__ or "",
-            f"A forest of {N_TREES} fully grown trees on {N_ROWS} rows and {N_FEATURES} features; wall time, medians "
-            "over repetitions, every round in the same order. Compare the ratios, never the seconds of different runs.",
-        ],
         [*claims, *label_claims, *curve_claims],
-        [
-            table(["seconds, median", "wall time"], [*rows, *label_rows]),
-        ],
+        [table(["seconds, median", "wall time"], [*rows, *label_rows])],
     )
-
-
-if __name__ == "__main__":
-    print(main())

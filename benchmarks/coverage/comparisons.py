@@ -1,4 +1,10 @@
-"""Differences of two ensembles on the same out-of-bag rows: how often the intervals hold, and how wide they are."""
+"""Differences of two ensembles on the same out-of-bag rows: how often the intervals hold, and how wide they are.
+
+Two forests of 60 trees on the same 300 rows, which are drawn anew for each pair, compared on these rows as the gate
+does. The truth is the difference of both forests' errors on 4000 fresh rows. Held: the 95 % interval holds it. The
+ratio is the mean squared error of the estimated difference over the mean squared half-width / 1.96 of the interval: 1
+where the interval is as wide as it must be, less where it is wider. Standard errors of shares are binomial.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +28,6 @@ from ens_plugin.tracking.digest import Measurement
 Array = NDArray[Any]
 
 N_TREES, N_ROWS, N_FRESH = 60, 300, 4000
-NOTES = f"""\
-Two forests of {N_TREES} trees on the same {N_ROWS} rows, which are drawn anew for each pair, compared on these rows
-as the gate does. The truth is the difference of both forests' errors on {N_FRESH} fresh rows. Held: the 95 %
-interval holds it. The ratio is the mean squared error of the estimated difference over the mean squared half-width /
-1.96 of the interval: 1 where the interval is as wide as it must be, less where it is wider. Standard errors of
-shares are binomial."""
 
 
 class Pair(NamedTuple):
@@ -101,16 +101,9 @@ def outcomes(options: Options, name: str) -> tuple[list[Claim], list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.coverage.comparisons", __doc__, 40, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 40, arguments)
     found = [outcomes(options, name) for name in (list(PAIRS)[::5] if options.smoke else PAIRS)]
     claims = [claim for some, _ in found for claim in some]
     header = ["pair", "true difference", "bias", "held (%)", "squared error / variance"]
-    about = ["## Differences of two ensembles", __doc__ or "", NOTES]
-    return conclude(
-        "benchmarks.coverage.comparisons", options, about, claims, [table(header, [row for _, row in found])]
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, [row for _, row in found])])

@@ -1,4 +1,11 @@
-"""Standard errors of the importance of columns: against the spread over fresh rows, and for columns of noise."""
+"""Standard errors of the importance of columns: against the spread over fresh rows, and for columns of noise.
+
+One forest of 8 trees on 200 rows of Friedman's first function of 6 columns, judged on 3 draws of 100 fresh rows for
+each repetition: the root mean square standard error over the standard deviation of the importance, by column. And a
+training set of 150 rows for each repetition, in which 2 columns matter and 4 are noise, with forests of 60 trees: how
+often the importance of a noise column lies within one, two and three standard errors of 0. A normal error would lie
+there in 68.3, 95.4 and 99.7 % of cases. The standard errors of the shares are those over training sets.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +28,7 @@ Array = NDArray[Any]
 DRAWS_EACH = 3
 N_FRESH, N_TREES_ONE = 100, 8
 N_ROWS, N_TREES, N_COLUMNS, N_SIGNAL = 150, 60, 6, 2
-LIMITS = (
-    (1, "one standard error", -math.inf),
-    (2, "two standard errors", 90.0),
-    (3, "three standard errors", 98.0),
-)
-NOTES = f"""\
-One forest of {N_TREES_ONE} trees on 200 rows of Friedman's first function of {N_COLUMNS} columns, judged on
-{DRAWS_EACH} draws of {N_FRESH} fresh rows for each repetition: the root mean square standard error over the standard
-deviation of the importance, by column. And a training set of {N_ROWS} rows for each repetition, in which {N_SIGNAL}
-columns matter and {N_COLUMNS - N_SIGNAL} are noise, with forests of {N_TREES} trees: how often the importance of a
-noise column lies within one, two and three standard errors of 0. A normal error would lie there in 68.3, 95.4 and
-99.7 % of cases. The standard errors of the shares are those over training sets."""
+LIMITS = ((1, "one standard error", -math.inf), (2, "two standard errors", 90.0), (3, "three standard errors", 98.0))
 
 
 def values_of(n_rows: int, seed: list[int]) -> tuple[Array, Array]:
@@ -78,8 +74,8 @@ def shares_within(options: Options, *, has_labels: bool) -> list[Claim]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.coverage.importance", __doc__, 100, arguments, smoke=3)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 100, arguments, smoke=3)
     ratios = over_fresh_rows(options)
     claims = [
         Claim("standard error over the spread, smallest column", float(ratios.min()), low=0.85),
@@ -91,9 +87,4 @@ def main(arguments: list[str] | None = None) -> str:
         ["column", *map(str, range(1, N_COLUMNS + 1))],
         [["standard error over the spread", *(f"{ratio:.2f}" for ratio in ratios)]],
     )
-    about = ["## Importance of columns", __doc__ or "", NOTES]
-    return conclude("benchmarks.coverage.importance", options, about, claims, [text])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [text])

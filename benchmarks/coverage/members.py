@@ -1,4 +1,13 @@
-"""Ensembles whose members are few, or differ from each other: how often the intervals hold the true error."""
+"""Ensembles whose members are few, or differ from each other: how often the intervals hold the true error.
+
+Ensembles whose members are few, or differ from each other: how often the intervals hold the error of fresh members.
+
+Members that differ: 30 members predict 300 held-out rows with independent normal errors, whose scale is lognormal
+over members with the logarithmic standard deviation stated; the rows have noise of their own. The truth is the
+expected error of one fresh member on fresh rows, by its formula. Few members: hard votes of 3 to 20 members on 200
+held-out rows that are wrong with a chance drawn from Beta(1, 3); the truth is the error of infinitely many members on
+fresh rows. The intervals are those of 95 %; standard errors are binomial, or those over repetitions.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,7 @@ from numpy.typing import NDArray
 
 import ens_plugin
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 
 Array = NDArray[Any]
 
@@ -19,13 +28,6 @@ N_ROWS, N_MEMBERS = 300, 30
 SPREADS = (0.0, 0.3, 0.6)
 FEW_MEMBERS = (3, 5, 10, 20)
 N_LABELLED = 200
-NOTES = f"""\
-Members that differ: {N_MEMBERS} members predict {N_ROWS} held-out rows with independent normal errors, whose scale
-is lognormal over members with the logarithmic standard deviation stated; the rows have noise of their own. The truth
-is the expected error of one fresh member on fresh rows, by its formula. Few members: hard votes of 3 to 20 members
-on {N_LABELLED} held-out rows that are wrong with a chance drawn from Beta(1, 3); the truth is the error of
-infinitely many members on fresh rows. The intervals are those of 95 %; standard errors are binomial, or those over
-repetitions."""
 
 
 def one_member_is_held(spread: float, seed: int) -> bool:
@@ -54,18 +56,13 @@ def few_votes(n_members: int, seed: int) -> tuple[float, bool]:
 
 def shares(held: Array) -> tuple[float, float]:
     share = 100.0 * float(np.mean(held))
-    return share, math.sqrt(max(share * (100.0 - share), 1.0) / held.size)
+    return share, percent_se(share, held.size)
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.coverage.members", __doc__, 150, arguments)
-    return conclude(
-        "benchmarks.coverage.members",
-        options,
-        ["## Few members, and members that differ", __doc__ or "", NOTES],
-        [*_of_scales(options), *_of_few(options)],
-    )
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 150, arguments)
+    return conclude(__name__, options, [*_of_scales(options), *_of_few(options)])
 
 
 def _of_scales(options: Options) -> list[Claim]:
@@ -91,7 +88,3 @@ def _of_few(options: Options) -> list[Claim]:
             Claim(f"{n_members} votes a row: error at infinity held (%)", *shares(found[:, 1]), 90.0, digits=0)
         )
     return claims
-
-
-if __name__ == "__main__":
-    print(main())

@@ -1,4 +1,8 @@
-"""The size where different rows are few, and the error of even sizes where one label is rare."""
+"""The size where different rows are few, and the error of even sizes where one label is rare.
+
+Sizes: 500 rows, 100 trees; the reference is by 2000 other trees on 20 000 fresh rows. Even sizes: 1000 training rows,
+4000 held-out rows on which both errors are.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 
 Array = NDArray[Any]
 
@@ -77,7 +81,7 @@ def size_coverage(name: str, options: Options) -> tuple[Claim, list[str]]:
         factors.append(math.sqrt((high or MAX_SIZE) / low))
         open_ended += high is None
     share = 100.0 * covered / options.repetitions
-    error = math.sqrt(max(share * (100.0 - share), 1.0) / options.repetitions)
+    error = percent_se(share, options.repetitions)
     claim = Claim(f"{name}: 95 % interval of the size holds it (%)", share, error, 88, digits=0)
     return claim, [name, f"{share:.0f}", f"{np.median(factors):.1f}", f"{100 * open_ended / options.repetitions:.0f}"]
 
@@ -110,23 +114,13 @@ def _rare(n_rows: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_data.cells", __doc__, 60, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 60, arguments)
     found = [size_coverage(name, options) for name in (list(CELLS)[:1] if options.smoke else CELLS)]
     header = ["features", "covered (%)", "interval: factor each way", "no upper end (%)"]
     return conclude(
-        "benchmarks.hard_data.cells",
+        __name__,
         options,
-        [
-            "## Few different rows, and even sizes",
-            __doc__ or "",
-            f"Sizes: {N_ROWS} rows, {MEMBERS} trees; the reference is by 2000 other trees on 20 000 fresh rows. Even "
-            "sizes: 1000 training rows, 4000 held-out rows on which both errors are.",
-        ],
         [*(claim for claim, _ in found), even_bias(options)],
         [table(header, [row for _, row in found])],
     )
-
-
-if __name__ == "__main__":
-    print(main())

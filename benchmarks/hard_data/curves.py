@@ -1,4 +1,7 @@
-"""Curves without corners: how much they move with random_state, how they bend, and what an analysis takes."""
+"""Curves without corners: how much they move with random_state, how they bend, and what an analysis takes.
+
+One model for each problem (300 trees), analysed under as many values of random_state as repetitions.
+"""
 
 from __future__ import annotations
 
@@ -113,8 +116,8 @@ def measure(case: Case, options: Options) -> Curves:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_data.curves", __doc__, 50, arguments, smoke=3)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 50, arguments, smoke=3)
     claims, rows = [], []
     for case in cases(20 if options.smoke else 300):
         curves = measure(case, options)
@@ -140,15 +143,4 @@ def main(arguments: list[str] | None = None) -> str:
         shown = [f"{curves.sd[np.searchsorted(SIZES, size)]:.3f}" for size in (3, 9, 25, 101)]
         rows.append([case.name, *shown, f"{SIZES[worst]}", f"{curves.seconds:.2f}"])
     header = ["sd (points) at size", "3", "9", "25", "101", "largest at", "seconds of an analysis"]
-    about = "One model for each problem (300 trees), analysed under as many values of random_state as repetitions."
-    return conclude(
-        "benchmarks.hard_data.curves",
-        options,
-        ["## Curves without corners", __doc__ or "", about],
-        claims,
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, rows)])

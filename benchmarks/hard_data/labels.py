@@ -1,4 +1,10 @@
-"""Forests whose bags were drawn by weight: is the error right wherever a report is given, and refused elsewhere."""
+"""Forests whose bags were drawn by weight: is the error right wherever a report is given, and refused elsewhere.
+
+Random forests of 100 trees, whose bags scikit-learn draws by weight: class_weight='balanced', or lognormal weights at
+fit, judged without weights or with the same ones. Two normal classes in 10 features. A report is either refused, or
+compared with the forest's error on 20 000 fresh rows. What the best possible rule's error on the training rows has of
+luck is taken out of the bias.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import TooFewMembersError
 
 FloatArray = NDArray[np.float64]
@@ -158,9 +164,9 @@ def claims_of(found: Sequence[Summary]) -> list[Claim]:
     beyond = sum(abs(one.bias) > 0.3 + 2 * one.spread for one in given)
     return [
         Claim("95 % interval contains the error on fresh rows, all reports (%)", covered,
-              math.sqrt(covered * (100 - covered) / n_reports), 90, 99, 1),
-        Claim("the same, worst cell (%)", least.covered,
-              math.sqrt(max(least.covered * (100 - least.covered), 1.0) / least.n_reports), 90, digits=1,
+              percent_se(covered, n_reports), 90, 99, 1),
+        Claim("95 % interval contains the error on fresh rows, worst cell (%)", least.covered,
+              percent_se(least.covered, least.n_reports), 90, digits=1,
               tried=TRIED),
         Claim("largest bias of a cell (points)", abs(worst.bias), worst.spread, high=0.3, tried=TRIED),
         Claim("cells whose bias is beyond 0.3 points by two standard errors", beyond, high=0, digits=0, tried=TRIED),
@@ -191,7 +197,7 @@ def chosen_cells(options: Options) -> list[Cell]:
 
 def main(arguments: list[str] | None = None) -> str:
     """Run the script and return its section."""
-    options = read_options("benchmarks.hard_data.labels", __doc__, 20, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     cells = chosen_cells(options)
     sizes = (20, 1000) if options.smoke else (N_TREES, FRESH_ROWS)
     found = []
@@ -201,15 +207,4 @@ def main(arguments: list[str] | None = None) -> str:
         found.append(summary(cell, outcomes))
         if not options.smoke:
             print(cells_table(found[-1:]).splitlines()[-1], flush=True)
-    about = [
-        "## Labels and rows that bags leave out unevenly",
-        "Random forests of 100 trees, whose bags scikit-learn draws by weight: class_weight='balanced', or lognormal "
-        "weights at fit, judged without weights or with the same ones. Two normal classes in 10 features. A report is "
-        "either refused, or compared with the forest's error on 20 000 fresh rows. What the best possible rule's error "
-        "on the training rows has of luck is taken out of the bias.",
-    ]
-    return conclude("benchmarks.hard_data.labels", options, about, claims_of(found), [cells_table(found)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(found), [cells_table(found)])

@@ -1,4 +1,9 @@
-"""Rows that repeat: copies are refused or doubted, chance repeats are not, and groups have honest intervals."""
+"""Rows that repeat: copies are refused or doubted, chance repeats are not, and groups have honest intervals.
+
+Forests of 100 members. Groups: each repetition draws a new training set, and 2000 fresh groups as its truth; the
+interval is the 95 % interval of the error at the current size with groups=. The first table has half as many training
+sets.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
@@ -151,7 +156,7 @@ def coverage_section(options: Options) -> tuple[list[Claim], str]:
         found = Parallel(n_jobs=options.n_jobs)(jobs)
         covered = 100.0 * float(np.mean([one.lower <= one.truth <= one.upper for one in found]))
         shares.append(covered)
-        spread = 100.0 * math.sqrt(max(covered * (100.0 - covered), 1.0) / 1e4 / len(found))
+        spread = percent_se(covered, len(found))
         claims.append(Claim(f"{name}: coverage (%)", covered, spread, 90, digits=0))
         means = [np.mean([getattr(one, field) for one in found]) for field in ("truth", "error", "without_groups")]
         width = np.mean([one.upper - one.lower for one in found])
@@ -241,23 +246,9 @@ def stop_section(options: Options) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_data.repeats", __doc__, 60, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 60, arguments)
     sections = [stop_section(options), coverage_section(options)]
     return conclude(
-        "benchmarks.hard_data.repeats",
-        options,
-        [
-            "## Rows that repeat",
-            __doc__ or "",
-            f"Forests of {N_TREES} members. Groups: each repetition draws a new training set, and {FRESH_GROUPS} fresh "
-            "groups as its truth; the interval is the 95 % interval of the error at the current size with groups=. The "
-            "first table has half as many training sets.",
-        ],
-        [claim for found, _ in sections for claim in found],
-        [text for _, text in sections],
+        __name__, options, [claim for found, _ in sections for claim in found], [text for _, text in sections]
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -1,4 +1,9 @@
-"""Skewed scores and many labels: the error from few members against that of many others."""
+"""Skewed scores and many labels: the error from few members against that of many others.
+
+The first members of models of 600, analysed from their training rows. Bias: against the other members on the same
+rows, so without the luck of the rows. Coverage: of the error on 10000 fresh rows. A bias may be as large as half of
+the interval's half-width, or half a point.
+"""
 
 from __future__ import annotations
 
@@ -180,8 +185,8 @@ def _subset_error(outputs: Array, counts: Array, target: Array, size: int, rng: 
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_data.scores", __doc__, 20, arguments, smoke=2)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments, smoke=2)
     pool = 40 if options.smoke else POOL
     claims, rows = [], []
     for cell in cells():
@@ -205,19 +210,4 @@ def main(arguments: list[str] | None = None) -> str:
             limit, width = f"{values[:, 1].mean():+.2f} ± {error[1]:.2f}", f"{values[:, 2].mean():.2f}"
             rows.append([name, now, limit, width, f"{covered[0]:.0f}", f"{covered[1]:.0f}"])
     header = ["model", "bias now", "bias at ∞", "half-width at ∞", "coverage now (%)", "coverage at ∞ (%)"]
-    about = (
-        f"The first members of models of {pool}, analysed from their training rows. Bias: against the other members on "
-        f"the same rows, so without the luck of the rows. Coverage: of the error on {FRESH_ROWS} fresh rows. A bias "
-        "may be as large as half of the interval's half-width, or half a point."
-    )
-    return conclude(
-        "benchmarks.hard_data.scores",
-        options,
-        ["## Skewed scores and many labels", __doc__ or "", about],
-        claims,
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, rows)])

@@ -1,8 +1,12 @@
-"""How often a gate finds the same recipe worse under another seed, and how often a worse recipe worse."""
+"""How often a gate finds the same recipe worse under another seed, and how often a worse recipe worse.
+
+Each repetition draws new training rows of five problems (300 or 500 rows), grows two forests of the same recipe and
+one of trees of 8 leaves, and compares them by their out-of-bag rows as the gate does. Before: without the noise of
+the seeds in the interval.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +17,7 @@ import ens_plugin
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all, leaf_values, out_of_bag
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.analysis.analyze import analyze_rows
 from ens_plugin.core.comparison import Difference
 from ens_plugin.registry.evidence import compare_pairs
@@ -79,12 +83,14 @@ def rates(records: list[Record], members: int) -> Array:
 
 def claims_of(members: int, found: Array, count: int) -> list[Claim]:
     """List the targets at one size."""
-
-    def se(percentage: float) -> float:
-        return math.sqrt(max(percentage * (100.0 - percentage), 1.0) / count)
-
     claims = [
-        Claim(f"{members} trees, another seed: called {word} (%)", float(value), se(value), high=4.0, digits=1)
+        Claim(
+            f"{members} trees, another seed: called {word} (%)",
+            float(value),
+            percent_se(value, count),
+            high=4.0,
+            digits=1,
+        )
         for word, value in zip(("worse", "better"), found[:2], strict=True)
     ]
     if members == max(MEMBERS):
@@ -94,8 +100,8 @@ def claims_of(members: int, found: Array, count: int) -> list[Claim]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options: Options = read_options("benchmarks.hard_data.seeds", __doc__, 100, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options: Options = read_options(__name__, __doc__, 100, arguments)
     problems = PROBLEMS[:1] if options.smoke else PROBLEMS
     records: list[Record] = []
     for problem in problems:
@@ -110,20 +116,4 @@ def main(arguments: list[str] | None = None) -> str:
         claims += claims_of(members, found, len(records))
         lines.append([f"{members} trees", *(f"{value:.1f}" for value in found)])
     header = ["called (%)", "worse", "better", "small trees: worse", "before: worse", "before: better"]
-    return conclude(
-        "benchmarks.hard_data.seeds",
-        options,
-        [
-            "## Two forests that differ in the seed",
-            __doc__ or "",
-            "Each repetition draws new training rows of five problems (300 or 500 rows), grows two forests of the same "
-            f"recipe and one of trees of {WORSE_LEAVES} leaves, and compares them by their out-of-bag rows as the gate "
-            "does. Before: without the noise of the seeds in the interval.",
-        ],
-        claims,
-        [table([*header, "before: small trees"], lines)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table([*header, "before: small trees"], lines)])

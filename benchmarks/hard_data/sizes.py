@@ -1,4 +1,8 @@
-"""Agreement at the recommended size, by the votes of other trees on out-of-bag and on fresh rows."""
+"""Agreement at the recommended size, by the votes of other trees on out-of-bag and on fresh rows.
+
+Each repetition draws training rows, grows 5000 trees beyond those analysed, and draws ensembles of the recommended
+size from their votes: out-of-bag ones on the training rows, all of them on fresh rows.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,7 @@ OTHER_TREES = 5000
 N_DRAWS = 40
 SIZES = np.unique((np.geomspace(3, 2001, 40).astype(np.int64) - 1) // 2 * 2 + 1)
 GAUSSIANS = "12 Gaussians"
-LOADERS = {
-    "digits": datasets.load_digits,
-    "wine": datasets.load_wine,
-    "breast cancer": datasets.load_breast_cancer,
-}
+LOADERS = {"digits": datasets.load_digits, "wine": datasets.load_wine, "breast cancer": datasets.load_breast_cancer}
 
 
 class Outcome(NamedTuple):
@@ -150,8 +150,8 @@ def claims_of(problem: str, members: int, found: Sequence[Outcome]) -> list[Clai
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.hard_data.sizes", __doc__, 20, arguments, smoke=2)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments, smoke=2)
     claims: list[Claim] = []
     rows: list[list[str]] = []
     n_trees = 200 if options.smoke else OTHER_TREES
@@ -167,18 +167,4 @@ def main(arguments: list[str] | None = None) -> str:
             covered = 100.0 * float(np.mean([each.covered for each in found]))
             rows.append([f"{problem}, {members} trees", f"{oob[0]:.4f} ± {oob[1]:.4f}", f"{covered:.0f}"])
     header = ["", "agreement, out-of-bag votes", "interval holds the other trees' size (%)"]
-    about = (
-        f"Each repetition draws training rows, grows {OTHER_TREES} trees beyond those analysed, and draws ensembles of "
-        "the recommended size from their votes: out-of-bag ones on the training rows, all of them on fresh rows."
-    )
-    return conclude(
-        "benchmarks.hard_data.sizes",
-        options,
-        ["## Agreement at the recommended size", __doc__ or "", about],
-        claims,
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims, [table(header, rows)])

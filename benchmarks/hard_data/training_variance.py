@@ -1,4 +1,10 @@
-"""The variance over training sets, estimated from one forest, against that of refits on other training sets."""
+"""The variance over training sets, estimated from one forest, against that of refits on other training sets.
+
+Friedman's first function with noise of variance 1; mean over 300 fresh rows. The truth is the variance over 100
+training sets of what infinitely many trees predict; the estimates of `training_variance` are from forests of 1000
+trees, each trained on one of these sets. ± holds the noise of the truth, as if the fresh rows were worth 15
+independent ones.
+"""
 
 from __future__ import annotations
 
@@ -103,13 +109,11 @@ def measure(setting: Setting, refits: int, forests: int, n_trees: int, seed: int
 
 def main(arguments: list[str] | None = None) -> str:
     """Run the script; `arguments` None means the process's own."""
-    options = read_options("benchmarks.hard_data.training_variance", __doc__, 100, arguments, smoke=4)
+    options = read_options(__name__, __doc__, 100, arguments, smoke=4)
     settings = SETTINGS[:1] + SETTINGS[-1:] if options.smoke else SETTINGS
     outcomes = [_outcome(setting, options) for setting in settings]
     claims = [_claim(setting, outcome) for setting, outcome in zip(settings, outcomes, strict=True)]
-    return conclude(
-        "benchmarks.hard_data.training_variance", options, _about(options), claims, [_detail(settings, outcomes)]
-    )
+    return conclude(__name__, options, claims, [_detail(settings, outcomes)])
 
 
 def _outcome(setting: Setting, options: Options) -> Outcome:
@@ -126,17 +130,6 @@ def _claim(setting: Setting, outcome: Outcome) -> Claim:
         1 + TOLERANCE,
         tried=TRIED,
     )
-
-
-def _about(options: Options) -> Sequence[str]:
-    return [
-        "## Variance over training sets",
-        f"Friedman's first function with noise of variance {NOISE:g}; mean over {FRESH_ROWS} fresh rows. The truth is "
-        f"the variance over {options.repetitions} training sets of what infinitely many trees predict; the "
-        f"estimates of `training_variance` are from forests of {60 if options.smoke else TREES} trees, each trained on "
-        "one of these sets. "
-        "± holds the noise of the truth, as if the fresh rows were worth 15 independent ones.",
-    ]
 
 
 def _detail(settings: Sequence[Setting], outcomes: Sequence[Outcome]) -> str:
@@ -172,7 +165,3 @@ def _estimates(setting: Setting, rows: NDArray[np.float64], seed: int, n_trees: 
     found = ens_plugin.training_variance(setting.model(n_trees, seed).fit(X, y), X, rows)
     jackknife = np.nan if found.jackknife is None else float(found.jackknife.mean())
     return float(found.uncorrected.mean()), float(found.variance.mean()), jackknife
-
-
-if __name__ == "__main__":
-    print(main())

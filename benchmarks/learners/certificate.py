@@ -1,4 +1,13 @@
-"""Dynamic pruning by proof: labels against the infinite ensemble's, and members queried, against the other rules."""
+"""Dynamic pruning by proof: labels against the infinite ensemble's, and members queried, against the other rules.
+
+Forests of 501 fully grown trees, which vote, and of depth 4, which average probabilities; confidence 0.99. Rows are
+fresh by formula, 5000 for each forest, or the 1497 digits that are not among the 300 trained on. The infinite
+ensemble's label is that of 3000 other trees on the same training rows, which may be wrong about a tie, so the shares
+err upwards. A row is settled where fewer than all members are queried, and settled wrongly where its label is not
+that of the infinite ensemble (which `full` and `learned` do not aim at). Close rows: the two highest mean shares of
+the reference lie less than 0.2 apart. The bound is the larger one of those for independent rows and for independent
+forests.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta, t
 from sklearn.base import clone
 
-from benchmarks.learners.pruning import N_TREES, SHALLOW, ensemble
+from benchmarks.learners.pruning import N_TREES, ensemble
 from benchmarks.shared.forests import TRAINING_ROWS, Plan, Record, grow_all
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
@@ -82,14 +91,7 @@ def judged(kind: str, plan: Plan) -> Record:
         settled = queried.n_queries < plan.n_trees
         wrong = settled & (queried.labels != label)
         record[rule] = np.array(
-            [
-                label.size,
-                settled.sum(),
-                wrong.sum(),
-                close.sum(),
-                (wrong & close).sum(),
-                queried.n_queries.mean(),
-            ],
+            [label.size, settled.sum(), wrong.sum(), close.sum(), (wrong & close).sum(), queried.n_queries.mean()],
             dtype=np.float64,
         )
     return record
@@ -179,19 +181,9 @@ def price_table(results: Mapping[str, Sequence[Record]]) -> str:
     return table([*header, *(f"certified / {rule}" for rule in RULES[:-1])], rows)
 
 
-NOTES = f"""\
-Forests of {N_TREES} fully grown trees, which vote, and of depth {SHALLOW}, which average probabilities; confidence
-{1 - LEVEL:g}. Rows are fresh by formula, {ROWS_OF_FOREST} for each forest, or the {HELD_OUT_DIGITS} digits that are not
-among the {TRAINING_DIGITS} trained on. The infinite ensemble's label is that of {REFERENCE_TREES} other trees on the
-same training rows, which may be wrong about a tie, so the shares err upwards. A row is settled where fewer than all
-members are queried, and settled wrongly where its label is not that of the infinite ensemble (which `full` and
-`learned` do not aim at). Close rows: the two highest mean shares of the reference lie less than {CLOSE:g} apart. The
-bound is the larger one of those for independent rows and for independent forests."""
-
-
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.learners.certificate", __doc__, 20, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments)
     results: dict[str, Sequence[Record]] = {}
     for kind, problem in CELLS[-1:] if options.smoke else CELLS:
         judge, what = partial(judged, kind), f"certified {kind}"
@@ -200,11 +192,4 @@ def main(arguments: list[str] | None = None) -> str:
         chosen = plans(problem, repetitions, options)
         results[f"{kind}, {problem}"] = grow_all(options.cache, what, chosen, judge, options.n_jobs)
     found = [claim for name, records in results.items() for claim in claims(name, records)]
-    about = ["## Certified labels", __doc__ or "", NOTES]
-    return conclude(
-        "benchmarks.learners.certificate", options, about, found, [promise_table(results), price_table(results)]
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, found, [promise_table(results), price_table(results)])

@@ -1,4 +1,19 @@
-"""Bootstrap model averaging of naive Bayes (2004) against the single model, bagging and boosting."""
+"""Bootstrap model averaging of naive Bayes (2004) against the single model, bagging and boosting.
+
+100 models each, joint sums of them unless noted otherwise; GaussianNB, but MultinomialNB and BernoulliNB where named.
+Real data: random splits with the labels' shares kept, the rest for testing. Splits share rows, so that their
+differences are not independent: t values and standard errors are Nadeau and Bengio's (2003), with variance (1/J +
+n_test/n_train) s² for J splits. It is cautious (at 10 % for training it multiplies the standard error by 30); "plain"
+is the t test of the paper, which takes the splits for independent and finds too much. Generated data are drawn anew
+each time (300 rows of which 10 or 66 % train, 1000 for testing), and the plain t is right. Marks: ++ better and --
+worse than the single model by the corrected t, + and - by the plain one only (95 %, two-sided). Settled: share of 200
+test rows whose label 100 models settle (delta = 0.05). Leading model: the share of the largest term in the sum for
+the chosen label, median over these rows; 1 % if all counted alike. Bagging is scikit-learn's: it averages
+probabilities, as conditional sums do. Majority guesser: T models' share of the second label against the Beta
+posterior under a uniform prior. Eq. 11's bound, with the posterior's own spread, is on the distance of their means.
+It holds where both means agree (share 0.5), and cannot where the prior pulls them apart (share 0.1), however many
+models there are.
+"""
 
 from __future__ import annotations
 
@@ -342,43 +357,14 @@ def _kolmogorov(drawn: FloatArray, cdf: Callable[[FloatArray], FloatArray]) -> f
     return float(np.max(np.maximum(np.abs(steps - expected), np.abs(np.append(0.0, steps[:-1]) - expected))))
 
 
-NOTES = f"""\
-{N_MODELS} models each, joint sums of them unless noted otherwise; GaussianNB, but MultinomialNB and BernoulliNB where
-named. Real data: random splits with the labels' shares kept, the rest for testing. Splits share rows, so that their
-differences are not independent: t values and standard errors are Nadeau and Bengio's (2003), with variance
-(1/J + n_test/n_train) s² for J splits. It is cautious (at 10 % for training it multiplies the standard error by 30);
-"plain" is the t test of the paper, which takes the splits for independent and finds too much. Generated data are drawn
-anew each time ({GENERATED_ROWS} rows of which 10 or 66 % train, {FRESH_ROWS} for testing), and the plain t is right.
-Marks: ++ better and -- worse than the single model by the corrected t, + and - by the plain one only (95 %, two-sided).
-Settled: share of {LOOKED_AT} test rows whose label {N_MODELS} models settle (delta = 0.05). Leading model: the share of
-the largest term in the sum for the chosen label, median over these rows; 1 % if all counted alike. Bagging is
-scikit-learn's: it averages probabilities, as conditional sums do.
-Majority guesser: T models' share of the second label against the Beta posterior under a uniform prior. Eq. 11's
-bound, with the posterior's own spread, is on the distance of their means. It holds where both means agree (share 0.5),
-and cannot where the prior pulls them apart (share 0.1), however many models there are."""
-
-
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.learners.model_averaging", __doc__, 100, arguments, smoke=3)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 100, arguments, smoke=3)
     found = cells(options)
     posterior, posterior_table = posterior_sections(options)
     return conclude(
-        "benchmarks.learners.model_averaging",
+        __name__,
         options,
-        [
-            "## Model averaging",
-            __doc__ or "",
-            NOTES,
-        ],
         [*harm_claims(found), *gain_claims(found), *posterior],
-        [
-            *(error_table(found, share) for share in SHARES),
-            seconds_table(found),
-            posterior_table,
-        ],
+        [*(error_table(found, share) for share in SHARES), seconds_table(found), posterior_table],
     )
-
-
-if __name__ == "__main__":
-    print(main())

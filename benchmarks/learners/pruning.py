@@ -1,4 +1,10 @@
-"""Dynamic pruning: labels against the whole ensemble's, members queried, and wall time of predict."""
+"""Dynamic pruning: labels against the whole ensemble's, members queried, and wall time of predict.
+
+Forests of 501 fully grown trees, confidence 0.99; 20000 fresh rows by formula, or the half of the real data that was
+not trained on (repeated for the timings). Times are of predict with one thread, alternating, medians of ratios. Rows
+that hardly settle: those for which rule full queries at least 90% of the members, repeated to as many rows. One row:
+20 rows, each predicted by itself.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +40,6 @@ SINGLE_ROWS = 20
 HARD_SHARE = 0.9
 MOST_SLOWER = 1.1
 MANY = "many rows"
-TRIED = "label codes of the nodes kept, counts by label in label order, looks an eighth apart instead of each member."
 
 
 def ensemble(kind: str, n_trees: int, seed: int) -> Any:
@@ -170,7 +175,7 @@ def times_as_fast(measure: str, above: Array, below: Array, low: float = -np.inf
     """Compare round by round how many times as fast the second is."""
     ratios = above / below
     spread = 1.2533 * 1.4826 * float(np.median(np.abs(ratios - np.median(ratios)))) / np.sqrt(ratios.size)
-    return Claim(measure, float(np.median(ratios)), float(spread), low=low, tried=TRIED)
+    return Claim(measure, float(np.median(ratios)), float(spread), low=low)
 
 
 def hard_rows(pruned: PrunedEnsemble, rows: Array, n_rows: int) -> Array:
@@ -211,25 +216,16 @@ def timing_section(kind: str, problems: Sequence[str], options: Options, rounds:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.learners.pruning", __doc__, 20, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments)
     claims, counts = counting_section(options)
     others = other_section(options)
     with threadpool_limits(limits=1):
         fast, speeds = timing_section("forest", PROBLEMS[-2:] if options.smoke else PROBLEMS, options, 11)
         other_speeds = [timing_section(kind, OTHER_PROBLEMS[:1], options, 3)[1] for kind in OTHERS]
     return conclude(
-        "benchmarks.learners.pruning",
+        __name__,
         options,
-        [
-            "## Dynamic pruning",
-            __doc__ or "",
-            f"Forests of {N_TREES} fully grown trees, confidence 0.99; {N_ROWS} fresh rows by formula, or the half of "
-            "the real data that was not trained on (repeated for the timings). Times are of predict with one thread, "
-            "alternating, medians of ratios. Rows that hardly settle: those for which rule full queries at "
-            f"least {HARD_SHARE:.0%} of the members, repeated to as many rows. One row: "
-            f"{SINGLE_ROWS} rows, each predicted by itself.",
-        ],
         [*claims, *fast],
         [
             counts,
@@ -240,7 +236,3 @@ def main(arguments: list[str] | None = None) -> str:
             *other_speeds,
         ],
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -1,4 +1,16 @@
-"""Metrics of scikit-learn by name: bias and coverage of their curves, and how far the recommended sizes are off."""
+"""Metrics of scikit-learn by name: bias and coverage of their curves, and how far the recommended sizes are off.
+
+Forests with leaves of 3 rows or more on 600 rows, analysed from their first 50 and 100 trees; truth from a pool of
+600 trees on the same training rows, on 12000 fresh rows, continued to infinity by a line in 1/B. Labels of fresh rows
+are not drawn: each row counts with either label, by the known probability of it. Metrics of labels are those of the
+expected confusion matrix, on 120000 fresh rows. Values are drawn. A bias is a share of the way from one member to
+infinity; doublings are those between the recommended and the true size, by the default tolerances. Where the metric
+changes by little more than the tolerance, or not in one direction, its true size is not well defined: the gap is the
+median distance of the true metric at the recommended size from that at infinity, in tolerances. For metrics of
+labels, the error of the size is also given for an analysis that knows each row's limit and variance exactly, of other
+samples of 600 rows and their own labels: what is left is the noise of the rows. For the rankings, roc_auc and
+average_precision, it is given for an analysis that has the outputs of the pool of 600 trees on such samples.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +23,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import make_scorer, mean_pinball_loss
 
 import ens_plugin
-from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_MATRIX, OF_RANKS, OF_VALUES, PARTS, FreshTruth, outputs_of
+from benchmarks.metrics.fresh_truth import FRESH_ROWS, OF_MATRIX, OF_RANKS, OF_VALUES, FreshTruth, outputs_of
 from benchmarks.metrics.problems import PROBLEMS
 from benchmarks.metrics.truth import GRID, gap_at
 from benchmarks.shared.markdown import table
@@ -261,7 +273,7 @@ def _bias_claims(cells: list[list[Outcome]], place: int, where: str) -> list[Cla
             tried=TRIED_BIAS,
         ),
         Claim(
-            f"the same of an unbiased estimate with normal errors, at {where} (%)",
+            f"cells without bias of an unbiased estimate with normal errors, at {where} (%)",
             100.0 * (1.0 - float(np.mean(unbiased))), None, digits=1,
         ),
     ]  # fmt: skip
@@ -301,7 +313,11 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
     of_rows = known_root_mean_square([value for each in found for value in each.of_rows])
     held = [each.size_held for each in found if math.isfinite(each.size_held)]
     known = [
-        Claim(f"{metric}: the same of {ROWS} fresh rows of which everything is known (root mean square)", of_rows, None)
+        Claim(
+            f"{metric}: error of the size from {ROWS} rows whose law is known, in doublings (root mean square)",
+            of_rows,
+            None,
+        )
     ]
     stated = 100.0 * float(np.mean([math.isfinite(each.log_size) for each in found]))
     return [
@@ -326,8 +342,8 @@ def _size_claims(metric: str, found: list[Outcome]) -> list[Claim]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.metrics.by_name", __doc__, 20, arguments, smoke=2)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 20, arguments, smoke=2)
     cells = run(options)
     wheres = [*map(str, SIZES), "infinity"]
     header = [
@@ -335,30 +351,4 @@ def main(arguments: list[str] | None = None) -> str:
         *(f"held at {where} (%)" for where in wheres), "doublings", "size held (%)", "gap (tolerances)",
     ]  # fmt: skip
     rows = [[name, metric, str(count), *summary_of(found)] for (name, metric, count), found in cells.items()]
-    return conclude(
-        "benchmarks.metrics.by_name",
-        options,
-        [
-            "## Metrics of scikit-learn",
-            __doc__ or "",
-            f"Forests with leaves of {LEAF} rows or more on {ROWS} rows, analysed from their first {FIRST[0]} and "
-            f"{FIRST[1]} trees; truth from a pool of {POOL} trees on the same training rows, on {FRESH_ROWS} fresh "
-            "rows, continued to infinity by a line in 1/B. Labels of fresh rows are not drawn: each row counts with "
-            "either label, by the known probability of it. Metrics of labels are those of the expected confusion "
-            f"matrix, on {PARTS * FRESH_ROWS} fresh rows. Values are drawn. A bias is a share of the way from one "
-            "member to infinity; doublings are those between the recommended and the true size, by the default "
-            "tolerances. Where the "
-            "metric changes by little more than the tolerance, or not in one direction, its true size is not well "
-            "defined: the gap is the median distance of the true metric at the recommended size from that at "
-            "infinity, in tolerances. For metrics of labels, the error of the size is also given for an analysis that "
-            f"knows each row's limit and variance exactly, of other samples of {ROWS} rows and their own labels: what "
-            "is left is the noise of the rows. For the rankings, roc_auc and average_precision, it is given for an "
-            f"analysis that has the outputs of the pool of {POOL} trees on such samples.",
-        ],
-        claims_of(cells),
-        [table(header, rows)],
-    )
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(cells), [table(header, rows)])

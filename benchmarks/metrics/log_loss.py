@@ -1,4 +1,9 @@
-"""The log loss of fully grown forests: is there an answer, of which kind, and is it right on fresh rows."""
+"""The log loss of fully grown forests: is there an answer, of which kind, and is it right on fresh rows.
+
+Default random forests of 100 trees on 400 rows, or on half of a real table. The truth is that of a pool of 1000 other
+trees on the same rows, on 5000 fresh rows or the other half, with 0 replaced by 2.2e-16 as scikit-learn does. Of real
+tables, the noise of the other half is added to the interval.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ from benchmarks.metrics.problems import PROBLEMS as LAWS
 from benchmarks.shared import problems
 from benchmarks.shared.markdown import table
 from benchmarks.shared.options import Options, read_options
-from benchmarks.shared.results import Claim, conclude
+from benchmarks.shared.results import Claim, conclude, percent_se
 from ens_plugin.errors import EnsPluginError
 
 Array = NDArray[Any]
@@ -150,7 +155,7 @@ def claims_of(found: list[Outcome]) -> list[Claim]:
     expected = np.array([one.expected_zeros for one in answered if not math.isnan(one.expected_zeros)])
     share = 100.0 * len(answered) / len(found)
     return [
-        Claim("default forests with an answer (%)", share, _spread(share, len(found)), 80.0, digits=0),
+        Claim("default forests with an answer (%)", share, percent_se(share, len(found)), 80.0, digits=0),
         _held("value that scikit-learn prints at the forest's size within its interval (%)", now),
         _held(f"value at {POOL} trees within its interval, where the curve reaches it (%)", large),
         _held("both (%)", both),
@@ -166,16 +171,12 @@ def claims_of(found: list[Outcome]) -> list[Claim]:
 
 def _held(measure: str, held: Array) -> Claim:
     share = 100.0 * float(held.mean()) if held.size else math.nan
-    return Claim(measure, share, _spread(share, max(held.size, 1)), 90.0, digits=0)
-
-
-def _spread(percent: float, n: int) -> float:
-    return math.sqrt(max(percent * (100.0 - percent), 0.0) / n)
+    return Claim(measure, share, percent_se(share, held.size), 90.0, digits=0)
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options: Options = read_options("benchmarks.metrics.log_loss", __doc__, 4, arguments, smoke=1)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options: Options = read_options(__name__, __doc__, 4, arguments, smoke=1)
     names = ["circle", "wine"] if options.smoke else [*SIMULATED, *REAL]
     n_pool, n_fresh = (200, 300) if options.smoke else (POOL, FRESH_ROWS)
     seeds = range(options.seed, options.seed + options.repetitions)
@@ -196,15 +197,4 @@ def main(arguments: list[str] | None = None) -> str:
     ]  # fmt: skip
     header = ["problem", "curve from the forest's size or below", "from a later size", "clipped only", "refused",
               "right at its size", "right at the pool's", "bias at the pool's"]  # fmt: skip
-    about = [
-        "## The log loss of fully grown forests",
-        __doc__ or "",
-        f"Default random forests of {TREES} trees on {ROWS} rows, or on half of a real table. The truth is that of a "
-        f"pool of {POOL} other trees on the same rows, on {FRESH_ROWS} fresh rows or the other half, with 0 replaced "
-        "by 2.2e-16 as scikit-learn does. Of real tables, the noise of the other half is added to the interval.",
-    ]
-    return conclude("benchmarks.metrics.log_loss", options, about, claims_of(every), [table(header, rows)])
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, claims_of(every), [table(header, rows)])

@@ -1,4 +1,14 @@
-"""Tables 2 to 4 and Fig. 4 of 2013: sizes that reach 99 % agreement with the infinite ensemble."""
+"""Tables 2 to 4 and Fig. 4 of 2013: sizes that reach 99 % agreement with the infinite ensemble.
+
+Cells: disagreement with the infinite ensemble on test rows (%), standard error; median size and quartiles. Test and
+OOB grow by Fig. 3 and plug in shares of votes (eq. 17) of unlabelled test rows or out-of-bag rows. `ours`: one fit to
+the out-of-bag votes of the first 50 trees (`deconvolved_size`), no growing. BAN: reference [7]; McNemar: [26] on 1000
+test rows with their labels; (m-1)/m: [27] at 99%. The proxy of the infinite ensemble has 2000 trees (spiral: 1000,
+and a third of the repetitions; `--full`: 10 000 as in the paper). The first T of its M trees agree with it too often,
+so disagreements are divided by sqrt(1 - T/M); sizes above 0.75 M are measured there, which errs high, and Fig. 3
+cannot grow beyond M. Law: random subsets of 101 to 1001 trees (at most M/2), f(1/2) from the share of test rows
+within 0.05 of 1/2.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.votes import METHODS, out_of_bag_path, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.markdown import table
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 from ens_plugin.papers.ensemble_size_2013 import (
     ban_size,
     borderline_density,
@@ -29,7 +39,6 @@ from ens_plugin.papers.wrong_votes import subset_majority_error
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-REPETITIONS = Repetitions(smoke=2, default=30, full=100)
 CONFIDENCE = 0.99
 FIRST_SIZE = 100
 MAX_SHARE = 0.75
@@ -41,7 +50,7 @@ LAW_SIZES = tuple(int(size) // 2 * 2 + 1 for size in np.geomspace(100, 1000, 9))
 
 @dataclass(frozen=True)
 class Setting:
-    """Training rows, test rows, trees of the proxy, and one in how many repetitions; the last two unless `--full`."""
+    """Training rows, test rows, trees of the proxy, and one in how many repetitions."""
 
     n_rows: int
     test_rows: int
@@ -66,7 +75,6 @@ SETTINGS = {
     "spiral": Setting(5000, 10_000, 1000, 3),
 }
 SMOKE = Setting(200, 300, 300, 1)
-FULL_TREES = 10_000
 
 # Table 2 (disagreement), Tables 3 and 4 (sizes, error of the infinite ensemble).
 PAPER: dict[tuple[str, str], dict[str, Printed]] = {
@@ -299,24 +307,12 @@ def _shown(choice: Choice) -> str:
     return f"{value:.2f} ± {se:.2f}; {median:.0f} ({low:.0f}-{high:.0f})"
 
 
-NOTES = f"""\
-Cells: disagreement with the infinite ensemble on test rows (%), standard error; median size and quartiles. Test and
-OOB grow by Fig. 3 and plug in shares of votes (eq. 17) of unlabelled test rows or out-of-bag rows. `ours`: one fit to
-the out-of-bag votes of the first {FEW} trees (`deconvolved_size`), no growing. BAN: reference [7]; McNemar: [26] on
-{MCNEMAR_ROWS} test rows with their labels; (m-1)/m: [27] at {CONFIDENCE:.0%}. The proxy of the infinite ensemble has
-2000 trees (spiral: 1000, and a third of the repetitions; `--full`: 10 000 as in the paper). The first T of its M trees
-agree with it too often, so disagreements are divided by sqrt(1 - T/M); sizes above {MAX_SHARE:g} M are measured there,
-which errs high, and Fig. 3 cannot grow beyond M. Law: random subsets of {LAW_SIZES[0]} to {LAW_SIZES[-1]} trees (at
-most M/2), f(1/2) from the share of test rows within 0.05 of 1/2."""
-
-
-def run_case(method: str, problem: str, options: PaperOptions) -> tuple[dict[str, Choice], Law]:
+def run_case(method: str, problem: str, options: Options) -> tuple[dict[str, Choice], Law]:
     """Grow the forests of one method on one problem and apply every rule."""
     setting = SMOKE if options.smoke else SETTINGS[problem]
-    n_trees = FULL_TREES if options.full else setting.n_trees
-    repetitions = options.repetitions if options.full else max(options.repetitions // setting.one_in, 2)
+    repetitions = max(options.repetitions // setting.one_in, 2)
     plans = [
-        Plan(problem, setting.n_rows, n_trees, None, setting.test_rows, options.seed, repetition)
+        Plan(problem, setting.n_rows, setting.n_trees, None, setting.test_rows, options.seed, repetition)
         for repetition in range(repetitions)
     ]
     records = grow_all(options.cache, f"{method} mistakes", plans, METHODS[method], options.n_jobs)
@@ -324,21 +320,13 @@ def run_case(method: str, problem: str, options: PaperOptions) -> tuple[dict[str
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.papers.ensemble_size_2013", __doc__, REPETITIONS, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 30, arguments)
     cases = [("bagging", "circle")] if options.smoke else list(PAPER)
     measured = {where: run_case(*where, options) for where in cases}
     results = {where: found for where, (found, _) in measured.items()}
     methods = dict.fromkeys(method for method, _ in cases)
     made = [claim for where, (found, fig_4) in measured.items() for claim in claims(where, found, fig_4)]
     made += [ban_claim(method, results) for method in methods]
-    facts = run_facts(options.seed, options.repetitions)
     tables = [size_table(method, results) for method in methods]
-    body = "\n\n".join(["## Paper 2013", __doc__ or "", NOTES, facts, claims_table(made), *tables])
-    if not options.smoke:
-        publish("benchmarks.papers.ensemble_size_2013", body)
-    return body
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables)

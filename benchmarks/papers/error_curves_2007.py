@@ -1,4 +1,13 @@
-"""Table 3 of 2007: estimates of bagging's error at 1000 members from 18 to 1000 of them."""
+"""Table 3 of 2007: estimates of bagging's error at 1000 members from 18 to 1000 of them.
+
+Bagging of unpruned CART trees; 300 training rows, 1000 validation rows, 1000 test rows. OB: out-of-bag votes of the
+first M trees, VAL: their votes on validation rows, both plugged in as published (eq. 7 and 11). Mean ± standard
+deviation over repetitions, standard error in brackets. The deconvolved column is ours. What can be compared with the
+paper is the pattern, not the level: its errors are higher at every M. Ours have the level that the same authors print
+for the same problems and unpruned trees in 2013 (6.2 and 8.9). Tried on 6 to 8 samples with 25 to 101 trees: pruned
+by 5-fold cross-validation (twonorm 7.0, by one standard error 7.5; ringnorm 9.5), leaves of at least 7 rows and a
+complexity of 0.01 (7.2 and 10.0). The paper's Table 2 with the numbers of rows did not survive in the copy at hand.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +17,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.votes import bagging_mistakes, unpacked
 from benchmarks.shared.forests import Plan, Record, grow_all
 from benchmarks.shared.markdown import table
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 from ens_plugin.papers.error_curves_2007 import expected_plugin_curve
 from ens_plugin.papers.wrong_votes import binomial_curve, fit_mixture
 
@@ -24,7 +33,6 @@ PROBLEMS = ("twonorm", "ringnorm")
 SIZE = 1000
 # Out-of-bag rows meet 0.368 of the members: each number is 0.368 times the next.
 MEMBERS = (18, 50, 135, 368, 1000)
-REPETITIONS = Repetitions(smoke=2, default=150, full=500)
 TRAINING_ROWS, VALIDATION_ROWS, TEST_ROWS = 300, 1000, 1000
 SMOKE_ROWS = 40
 
@@ -153,18 +161,7 @@ def _shown(values: FloatArray) -> str:
     return f"{mean:.1f} ± {values.std(ddof=1):.1f} ({se:.2f})"
 
 
-NOTES = f"""\
-Bagging of unpruned CART trees; {TRAINING_ROWS} training rows, {VALIDATION_ROWS} validation rows, {TEST_ROWS} test rows.
-OB: out-of-bag votes of the first M trees, VAL: their votes on validation rows, both plugged in as published (eq. 7
-and 11). Mean ± standard deviation over repetitions, standard error in brackets. The deconvolved column is ours.
-What can be compared with the paper is the pattern, not the level: its errors are higher at every M. Ours have the level
-that the same authors print for the same problems and unpruned trees in 2013 (6.2 and 8.9). Tried on 6 to 8 samples with
-25 to 101 trees: pruned by 5-fold cross-validation (twonorm 7.0, by one standard error 7.5; ringnorm 9.5), leaves of
-at least 7 rows and a complexity of 0.01 (7.2 and 10.0). The paper's Table 2 with the numbers of rows did not survive in
-the copy at hand."""
-
-
-def section(name: str, options: PaperOptions) -> tuple[list[Claim], str]:
+def section(name: str, options: Options) -> tuple[list[Claim], str]:
     """Grow one problem's ensembles and compare."""
     held_out = VALIDATION_ROWS + TEST_ROWS
     n_rows = SMOKE_ROWS if options.smoke else TRAINING_ROWS
@@ -175,17 +172,9 @@ def section(name: str, options: PaperOptions) -> tuple[list[Claim], str]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.papers.error_curves_2007", __doc__, REPETITIONS, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 150, arguments)
     sections = [section(name, options) for name in (PROBLEMS[:1] if options.smoke else PROBLEMS)]
     made = [claim for found, _ in sections for claim in found]
-    facts = run_facts(options.seed, options.repetitions)
     tables = [text for _, text in sections]
-    body = "\n\n".join(["## Paper 2007", __doc__ or "", NOTES, facts, claims_table(made), *tables])
-    if not options.smoke:
-        publish("benchmarks.papers.error_curves_2007", body)
-    return body
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables)

@@ -1,4 +1,30 @@
-"""Davidson 2004: bounds for averages of bootstrapped models and the errata, and the paper's tables and figures."""
+"""Davidson 2004: bounds for averages of bootstrapped models and the errata, and the paper's tables and figures.
+
+Majority guesser: a share bootstrapped from n rows, T times, in each repetition; n = 20 to 500, T = 10 to 1000, shares
+0.5 and 0.1. "sd of the models": the standard deviation of the T models in place of the true one, as a user has it.
+Errata of the paper: section 8.2 leaves out the root of eq. 11; eq. 13 divides by the number of rows where the number
+of models belongs, and is exceeded far more often than delta; its corrected form divides by sqrt(2 (T - 1) delta). The
+bounds are on the distance to infinitely many bootstrap models, not to the posterior, which stays off by a share of
+1/n at any T. Regions (delta = 0.05): naive Bayes on bootstrap samples of 100 simulated rows with ten Boolean
+attributes, and of a tenth of the breast cancer data (joint scores of 30 normal attributes vary by orders of magnitude
+from one bootstrap sample to the next, which is why so few of its rows are settled); settled where the regions of the
+two joint scores are apart. T for 90 %: median of what `models_to_settle` gives for 100 models.
+
+Belief network (section 8.3): the paper's Fig. 5 did not survive in the copy at hand, and its number of rows is not
+stated; here it is the chest clinic of Lauritzen and Spiegelhalter (1988), eight Boolean variables. The structure is
+known and the chances are learned, by each model as the most probable ones. A query asks for one variable where each
+other one is known with a chance of 1/2. Under a uniform prior the optimal Bayes classifier is exact: it is the
+network with the posterior means of its chances, so that one model with pseudo-counts of 1 does all that averaging
+can.
+
+Table 10 and its picture (Fig. 1, 4, 6 and 7): the chances that a democrat votes yes on 16 bills; the posterior is a
+Beta distribution, and the divergence that of the models' shares in cells of 0.01 from it.
+
+Tables 1 to 9: 30 random splits with the labels' shares kept, T = 100; data of KEEL, whose rows have no missing
+values; trees grown by entropy to leaves of two rows or more; bagging by votes, boosting by `AdaBoostClassifier`;
+numbers of crx are in five bins for naive Bayes, and its other columns are categories. Splits share rows, so that
+standard errors are too small for other rows of the same kind. DECORATE (Tables 2, 5, 8 and 9) is not in scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +37,12 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 
 from benchmarks.papers.belief_network import network_section
-from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.stable_learners import error_sections
 from benchmarks.papers.vote_posterior import PAPER_MODELS, draw_posterior, posterior_section, vote_parameters
 from benchmarks.shared.keel import missing_keel
 from benchmarks.shared.markdown import table
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 from ens_plugin.papers.model_averaging_2004 import (
     general_sd_bound,
     mean_bound,
@@ -29,7 +55,6 @@ from ens_plugin.papers.model_averaging_2004 import (
 FloatArray = NDArray[np.float64]
 Case = tuple[str, int, int, float]
 
-REPETITIONS = Repetitions(smoke=100, default=10_000, full=10_000)
 DELTAS = (0.01, 0.05, 0.2)
 MODELS = (10, 30, 100, 300, 1000)
 ROWS = (20, 50, 100, 200, 500)
@@ -209,35 +234,7 @@ def _labels(scores: FloatArray) -> NDArray[np.int64]:
     return np.asarray(np.argmax(relative.sum(axis=0), axis=1))
 
 
-NOTES = """\
-Majority guesser: a share bootstrapped from n rows, T times, in each repetition; n = 20 to 500, T = 10 to 1000, shares
-0.5 and 0.1. "sd of the models": the standard deviation of the T models in place of the true one, as a user has it.
-Errata of the paper: section 8.2 leaves out the root of eq. 11; eq. 13 divides by the number of rows where the number of
-models belongs, and is exceeded far more often than delta; its corrected form divides by sqrt(2 (T - 1) delta). The
-bounds are on the distance to infinitely many bootstrap models, not to the posterior, which stays off by a share of 1/n
-at any T. Regions (delta = 0.05): naive Bayes on bootstrap samples of 100 simulated rows with ten Boolean attributes,
-and of a tenth of the breast cancer data (joint scores of 30 normal attributes vary by orders of magnitude from one
-bootstrap sample to the next, which is why so few of its rows are settled); settled where the regions of the two joint
-scores are apart. T for 90 %: median of what `models_to_settle` gives for 100 models.
-
-Belief network (section 8.3): the paper's Fig. 5 did not survive in the copy at hand, and its number of rows is not
-stated; here it is the chest clinic of Lauritzen and Spiegelhalter (1988), eight Boolean variables. The structure is
-known and the chances are learned, by each model as the most probable ones. A query asks for one variable where each
-other one is known with a chance of 1/2. Under a uniform prior the optimal Bayes classifier is exact: it is the
-network with the posterior means of its chances, so that one model with pseudo-counts of 1 does all that averaging
-can.
-
-Table 10 and its picture (Fig. 1, 4, 6 and 7): the chances that a democrat votes yes on 16 bills; the posterior is a
-Beta distribution, and the divergence that of the models' shares in cells of 0.01 from it.
-
-Tables 1 to 9: {splits} random splits with the labels' shares kept, T = {models}; data of KEEL, whose rows have no
-missing values; trees grown by entropy to leaves of two rows or more; bagging by votes, boosting by
-`AdaBoostClassifier`; numbers of crx are in five bins for naive Bayes, and its other columns are categories. Splits
-share rows, so that standard errors are too small for other rows of the same kind. DECORATE (Tables 2, 5, 8 and 9) is
-not in scikit-learn."""
-
-
-def paper_sections(options: PaperOptions) -> tuple[list[Claim], list[str]]:
+def paper_sections(options: Options) -> tuple[list[Claim], list[str]]:
     """Measure what the paper tabulates and draws; the picture is written unless this is a smoke run."""
     repetitions, n_models = (2, 20) if options.smoke else (N_QUERY_SETS, N_NETWORKS)
     claims, network = network_section(repetitions, n_models, options.seed)
@@ -252,29 +249,16 @@ def paper_sections(options: PaperOptions) -> tuple[list[Claim], list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.papers.model_averaging_2004", __doc__, REPETITIONS, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 10_000, arguments, smoke=100)
     found = exceedance(options.repetitions, options.seed)
     n_sets, reference = (2, 500) if options.smoke else (REGION_SETS, REGION_REFERENCE)
     regions, region_table = region_sections(n_sets, reference, options.seed)
     claims, tables = paper_sections(options)
-    body = "\n\n".join(
-        [
-            "## Paper 2004",
-            __doc__ or "",
-            NOTES.format(splits=N_SPLITS, models=N_MODELS),
-            run_facts(options.seed, options.repetitions),
-            claims_table(bound_claims(found) + regions + claims),
-            errata_table(options.repetitions, options.seed),
-            published_table(found),
-            region_table,
-            *tables,
-        ]
+    errata = errata_table(options.repetitions, options.seed)
+    return conclude(
+        __name__,
+        options,
+        bound_claims(found) + regions + claims,
+        [errata, published_table(found), region_table, *tables],
     )
-    if not options.smoke:
-        publish("benchmarks.papers.model_averaging_2004", body)
-    return body
-
-
-if __name__ == "__main__":
-    print(main())

@@ -1,4 +1,15 @@
-"""Table 3 of 2007 on its four real data sets: estimates of bagging's error at 1000 members."""
+"""Table 3 of 2007 on its four real data sets: estimates of bagging's error at 1000 members.
+
+As the section "Paper 2007", on its real problems: 4/9 of the rows train 1000 unpruned CART trees, 2/9 validate and
+1/3 test, at random in each repetition. The rows are KEEL's, which has 683 of the 699 of breast (none with a missing
+value). Mean ± standard deviation over repetitions. Beside it the mean difference from the test error of the same
+repetition, standard error in brackets. It is bold, as in the paper, where the paired t test does not find it at 1 %.
+Which of the paper's own cells are bold is partly lost in the copy at hand; its 500 repetitions find smaller
+differences.
+
+The levels differ as in that section. The test error of unpruned trees supports ours, and what the same authors print
+in 2013 for such trees from 2/3 of the rows (sonar 21.6, ionosphere 7.9, breast 4.0, pima 24.4).
+"""
 
 from __future__ import annotations
 
@@ -18,16 +29,15 @@ from benchmarks.papers.error_curves_2007 import (
     plugged_in,
     predicted_bias,
 )
-from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.votes import bagging_mistakes
 from benchmarks.shared.forests import Plan, Record, grow_all
 from benchmarks.shared.keel import keel_rows, missing_keel
 from benchmarks.shared.markdown import table
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, run_facts
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, mean_and_se
 
 FloatArray = NDArray[np.float64]
 
-REPETITIONS = Repetitions(smoke=2, default=50, full=500)
 LEVEL = 0.01
 # The paper's problem, and its name in KEEL.
 DATA = {"sonar": "sonar", "ionosphere": "ionosphere", "breast": "wisconsin", "pima": "pima"}
@@ -120,18 +130,7 @@ def _difference(values: FloatArray, test: FloatArray) -> str:
     return shown if is_different(values, test) else f"**{shown}**"
 
 
-NOTES = """\
-As the section "Paper 2007", on its real problems: 4/9 of the rows train 1000 unpruned CART trees, 2/9 validate and 1/3
-test, at random in each repetition. The rows are KEEL's, which has 683 of the 699 of breast (none with a missing value).
-Mean ± standard deviation over repetitions. Beside it the mean difference from the test error of the same repetition,
-standard error in brackets. It is bold, as in the paper, where the paired t test does not find it at 1 %. Which of the
-paper's own cells are bold is partly lost in the copy at hand; its 500 repetitions find smaller differences.
-
-The levels differ as in that section. The test error of unpruned trees supports ours, and what the same authors
-print in 2013 for such trees from 2/3 of the rows (sonar 21.6, ionosphere 7.9, breast 4.0, pima 24.4)."""
-
-
-def run_case(name: str, options: PaperOptions) -> tuple[Columns, Columns, list[Claim]]:
+def run_case(name: str, options: Options) -> tuple[Columns, Columns, list[Claim]]:
     """Grow one problem's ensembles; return the estimates as published, ours, and the targets."""
     n_rows = keel_rows(DATA[name])[1].size
     train, validate = round(4 * n_rows / 9), round(2 * n_rows / 9)
@@ -155,8 +154,8 @@ def _excess(plain: Columns, records: Sequence[Record], validation_rows: int) -> 
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.papers.real_problems_2007", __doc__, REPETITIONS, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 50, arguments)
     without_data = missing_keel()
     names = () if without_data else tuple(DATA)[: 1 if options.smoke else None]
     cases = {name: run_case(name, options) for name in names}
@@ -167,14 +166,4 @@ def main(arguments: list[str] | None = None) -> str:
             claim_of_few("deconvolved", [(ours, plain) for plain, ours, _ in cases.values()], 0.5),
         ]
     tables = [paper_table(name, plain, ours) for name, (plain, ours, _) in cases.items()]
-    about = ["## Paper 2007, real problems", __doc__ or "", NOTES]
-    about += [f"- Left out: the real data: {without_data}."] if without_data else []
-    facts = run_facts(options.seed, options.repetitions)
-    body = "\n\n".join([*about, facts, claims_table(made), *tables])
-    if not options.smoke:
-        publish("benchmarks.papers.real_problems_2007", body)
-    return body
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables, missing_keel())

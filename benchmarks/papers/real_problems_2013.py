@@ -1,4 +1,27 @@
-"""Tables 2 to 6 and Fig. 4 to 6 of 2013 on its real data sets: sizes that reach 99 % agreement, and what they bring."""
+"""Tables 2 to 6 and Fig. 4 to 6 of 2013 on its real data sets: sizes that reach 99 % agreement, and what they bring.
+
+As the section "Paper 2013", on the 14 of the paper's real problems that KEEL has: two thirds of the rows train, one
+third tests, at random in each repetition. Cells: disagreement with the infinite ensemble on test rows (%); median
+size and quartiles; test error above that of the infinite ensemble (points). Test and OOB grow by Fig. 3 and plug in
+the shares of votes (eq. 17) of test rows without their labels, or of out-of-bag rows. `ours`: one fit to the
+out-of-bag votes of 50 trees. `agreement`: `ens_plugin.agreement` of the same 50 trees on the test rows without
+labels, in the repetitions in which it states a size. Needed: the smallest size whose measured disagreement is at most
+1 %. Where a size is outside the paper's quartiles, the last table but two has what the proxy, which is the truth for
+our rows, measures at both sizes.
+
+Repetitions: a third for banana, german, liver, magic, phoneme, pima, sonar and spam. The proxy of the infinite
+ensemble has 1000 trees; heart 2000, german and pima 3000, liver and sonar 4000, phoneme and magic 800, banana 600,
+spam 400 (the paper has 10 000, and 100 repetitions). Disagreement and error of a size are means over all subsets of the
+proxy's M trees, the disagreement divided by sqrt(1 - T/M) for the T trees they share; sizes above 0.75 M are measured
+there, and Fig. 3 cannot grow beyond M. The rows are KEEL's: breast and votes are only those without a missing value
+(683 of 699, 232 of 435), spam has 4597 of 4601, and magic is 3000 random rows of 19 020. Words have a
+column each, for the paper's trees split them by sets: with codes in order instead, bagging errs on 4.9 % of the test
+rows of tic-tac-toe and needs 211 trees (6 repetitions of 500 trees).
+
+Ranks (Fig. 5): of mean test errors, as in the paper; Nemenyi's test at 5 %. Sizes by confidence (Fig. 6): from
+out-of-bag votes. Pruning: uniform prior, confidence 99 %; trees asked by a row; rows whose label is not that of all
+those trees (%); test error (%). The paper's Tables 5 and 6 did not survive in the copy at hand.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +38,14 @@ from scipy.stats import friedmanchisquare
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from benchmarks.papers.ensemble_size_2013 import (
-    CONFIDENCE,
-    FULL_TREES,
-    MAX_SHARE,
-    Choice,
-    Law,
-    chosen_sizes,
-    grown_size,
-    law,
-)
-from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
+from benchmarks.papers.ensemble_size_2013 import CONFIDENCE, MAX_SHARE, Choice, Law, chosen_sizes, grown_size, law
 from benchmarks.papers.ranks import average_ranks, nemenyi_distance
 from benchmarks.papers.votes import METHODS, split, unpacked
 from benchmarks.shared.forests import FEW, Plan, Record, grow_all
 from benchmarks.shared.keel import keel_rows, missing_keel
 from benchmarks.shared.markdown import table
-from benchmarks.shared.results import Claim, claims_table, mean_and_se, publish, root_mean_square, run_facts
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude, mean_and_se, root_mean_square
 from ens_plugin.errors import WeakEstimateWarning
 from ens_plugin.papers.dynamic_pruning_2009.stopping import checkpoints, stopping_table, uniform_prior
 from ens_plugin.papers.wrong_votes import subset_majority_error
@@ -40,7 +54,6 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Where = tuple[str, str]  # the method and the problem
 
-REPETITIONS = Repetitions(smoke=2, default=9, full=100)
 PAPERS_RULES = ("Test", "OOB", "BAN")
 RULES = (*PAPERS_RULES, "ours", "agreement")
 RANKED = ("∞", *PAPERS_RULES)
@@ -163,14 +176,12 @@ def choose(method: str, plans: Sequence[Plan], records: Sequence[Record], found:
     return made
 
 
-def plans_of(problem: str, options: PaperOptions) -> list[Plan]:
+def plans_of(problem: str, options: Options) -> list[Plan]:
     """Return one plan for each repetition: two thirds of the rows train, the others test."""
     setting = SETTINGS[problem]
     n_rows = keel_rows(setting.data)[1].size
     repetitions, n_trees = max(options.repetitions // setting.one_in, 2), setting.n_trees
-    if options.full:
-        repetitions, n_trees = options.repetitions, FULL_TREES
-    elif setting.n_rows is not None:
+    if setting.n_rows is not None:
         n_rows = setting.n_rows
     if options.smoke:
         n_trees = SMOKE_TREES
@@ -181,7 +192,7 @@ def plans_of(problem: str, options: PaperOptions) -> list[Plan]:
     ]
 
 
-def run_case(method: str, problem: str, options: PaperOptions) -> Case:
+def run_case(method: str, problem: str, options: Options) -> Case:
     """Grow the forests of one method on one problem and apply every rule."""
     plans = plans_of(problem, options)
     records = grow_all(options.cache, f"{method} mistakes", plans, METHODS[method], options.n_jobs)
@@ -384,33 +395,9 @@ def pruning_table(cases: Mapping[Where, Case]) -> str:
     return table(["random forest", "trees", "error (%)", "[16], the whole ensemble", "[17], the infinite one"], lines)
 
 
-NOTES = f"""\
-As the section "Paper 2013", on the 14 of the paper's real problems that KEEL has: two thirds of the rows
-train, one third tests, at random in each repetition. Cells: disagreement with the infinite ensemble on test rows (%);
-median size and quartiles; test error above that of the infinite ensemble (points). Test and OOB grow by Fig. 3 and plug
-in the shares of votes (eq. 17) of test rows without their labels, or of out-of-bag rows. `ours`: one fit to the
-out-of-bag votes of {FEW} trees. `agreement`: `ens_plugin.agreement` of the same {FEW} trees on the test rows without
-labels, in the repetitions in which it states a size. Needed: the smallest size whose measured disagreement is at most
-1 %. Where a size is outside the paper's quartiles, the last table but two has what the proxy, which is the truth for
-our rows, measures at both sizes.
-
-Repetitions: a third for banana, german, liver, magic, phoneme, pima, sonar and spam. The proxy of the infinite ensemble
-has 1000 trees; heart 2000, german and pima 3000, liver and sonar 4000, phoneme and magic 800, banana 600, spam 400
-(`--full`: 10 000, 100 repetitions). Disagreement and error of a size are means over all subsets of the proxy's M trees,
-the disagreement divided by sqrt(1 - T/M) for the T trees they share; sizes above {MAX_SHARE:g} M are measured there,
-and Fig. 3 cannot grow beyond M. The rows are KEEL's: breast and votes are only those without a missing value (683 of
-699, 232 of 435), spam has 4597 of 4601, and magic is 3000 random rows of 19 020 unless `--full`. Words have a column
-each, for the paper's trees split them by sets: with codes in order instead, bagging errs on 4.9 % of the test rows of
-tic-tac-toe and needs 211 trees (6 repetitions of 500 trees).
-
-Ranks (Fig. 5): of mean test errors, as in the paper; Nemenyi's test at 5 %. Sizes by confidence (Fig. 6): from
-out-of-bag votes. Pruning: uniform prior, confidence 99 %; trees asked by a row; rows whose label is not that of all
-those trees (%); test error (%). The paper's Tables 5 and 6 did not survive in the copy at hand."""
-
-
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.papers.real_problems_2013", __doc__, REPETITIONS, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 9, arguments)
     without_data = missing_keel()
     problems = [] if without_data else ["breast", "german", "votes"] if options.smoke else list(SETTINGS)
     cases = {(method, problem): run_case(method, problem, options) for method in METHODS for problem in problems}
@@ -433,13 +420,4 @@ def main(arguments: list[str] | None = None) -> str:
         )
         tables.append(table(["outside the quartiles", "paper", "here", "needed", "nearer to 1 %"], found))
         tables += [alpha_table(cases), pruning_table(cases)]
-    about = ["## Paper 2013, real problems", __doc__ or "", NOTES]
-    about += [f"- Left out: the real data: {without_data}."] if without_data else []
-    body = "\n\n".join([*about, run_facts(options.seed, options.repetitions), claims_table(made), *tables])
-    if not options.smoke:
-        publish("benchmarks.papers.real_problems_2013", body)
-    return body
-
-
-if __name__ == "__main__":
-    print(main())
+    return conclude(__name__, options, made, tables, without_data)

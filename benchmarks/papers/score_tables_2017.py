@@ -1,4 +1,19 @@
-"""Mahajan et al. 2017, section 6: losses of ensembles of small bites, estimated from 10, 25 and 50 probes."""
+"""Mahajan et al. 2017, section 6: losses of ensembles of small bites, estimated from 10, 25 and 50 probes.
+
+Learners of bites of m out of n rows, and their scores of rows that none was trained on. Truth: 2000 members,
+ensembles resampled from them with replacement. Estimates: normal scores fitted to a few of the members, read off the
+universal tables. Plug-in: as in the paper. Shrunken: rows deconvolved. Matched, what we recommend and what the first
+rows and the sizes are of: deconvolved, and for voting first matched to the mean and variance of the probabilities
+(for PM the same as shrunken). Cells: m/n from 0.01 to 0.25, K from 1 to 800, PM (mean score) and voting (mean
+probability); quantiles over cells and draws of probes. Smallest K: 12 training sets (of trees twice as many) with 20
+000 fresh test rows and 600 members each; the truth is that of the loss averaged over them, since one set does not
+determine it to 10 %, and the digits' 597 test rows not at all; each estimate is from the scores of 25 members for one
+set's rows; spread by bootstrap over sets. The paper's data (IJCNN, LETTER, KDD) are not used: its figures are a
+yardstick from the same kind of learner, not a reproduction; for logistic regression that is LETTER: KDD, the paper's
+linear case, has errors below 0.001 for the losses, from 510 000 test rows; that is out of reach here. Tables are
+compared with 10000000 simulated ensembles a cell, sharpened by conditioning and regression. Spread: standard error
+over draws of probes.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +27,10 @@ from numpy.typing import NDArray
 from benchmarks.papers.bites.fits import FITS, MIXINGS, OURS, matched
 from benchmarks.papers.bites.scores import SETTINGS, Setting, Truth, bite_scores, ground_truth, single_loss
 from benchmarks.papers.bites.sizes import SizeCase, SizeCell, measure_sizes, size_cases, size_section
-from benchmarks.papers.options import PaperOptions, Repetitions, read_paper_options
 from benchmarks.papers.table_simulation import CELLS, CellError, simulate_cell
 from benchmarks.shared.markdown import table
-from benchmarks.shared.results import Claim, claims_table, publish, run_facts
+from benchmarks.shared.options import Options, read_options
+from benchmarks.shared.results import Claim, conclude
 from ens_plugin.papers.score_tables_2017.score_tables import ScoreTables, load_score_tables
 from ens_plugin.papers.score_tables_2017.scores import NormalScores, loss_curve, score_bias_variance
 
@@ -42,7 +57,6 @@ COUNTERPART = {
 PAPER_DATA = ("IJCNN", "LETTER", "KDD")
 MATCHED_SIZE = 200.0
 # Draws of probes.
-REPETITIONS = Repetitions(smoke=2, default=10, full=100)
 
 
 class Plan(NamedTuple):
@@ -86,16 +100,14 @@ class Cell(NamedTuple):
     signed: FloatArray
 
 
-def plan_of(options: PaperOptions) -> Plan:
+def plan_of(options: Options) -> Plan:
     """Return the sizes of a run with these options."""
     if options.smoke:
         small = {name: setting._replace(n_test=200) for name, setting in list(SETTINGS.items())[-1:]}
         cases = size_cases(n_test=300, n_sets=2, n_members=60, n_ensembles=10, n_draws=1)[:1]
         return Plan(small, (0.02,), 150, 50, cases, 50_000, CELLS[:1])
-    n_sets = 40 if options.full else 12
-    cases = size_cases(n_test=20_000, n_sets=n_sets, n_members=600, n_ensembles=40, n_draws=2)
-    fractions = (*FRACTIONS, 1.0) if options.full else FRACTIONS
-    return Plan(SETTINGS, fractions, 2000, 400, cases, 10_000_000, CELLS)
+    cases = size_cases(n_test=20_000, n_sets=12, n_members=600, n_ensembles=40, n_draws=2)
+    return Plan(SETTINGS, FRACTIONS, 2000, 400, cases, 10_000_000, CELLS)
 
 
 def estimated(rows: NormalScores, sizes: Sequence[int], mixing: str, tables: ScoreTables) -> FloatArray:
@@ -106,7 +118,7 @@ def estimated(rows: NormalScores, sizes: Sequence[int], mixing: str, tables: Sco
 
 
 def cells_of(
-    name: str, fraction: float, scores: Array, plan: Plan, options: PaperOptions, tables: ScoreTables
+    name: str, fraction: float, scores: Array, plan: Plan, options: Options, tables: ScoreTables
 ) -> list[Cell]:
     """Estimate everything from several draws of probes, and compare with the truth from all members."""
     rng = np.random.default_rng([options.seed, int(1000 * fraction), 17])
@@ -200,7 +212,7 @@ def root_mean_square_ratio(cells: Sequence[Cell], quantity: int, probes: int, na
     return ratio, float(np.sqrt((count - 1) * left.var()))
 
 
-def mixing_rows(fraction: float, scores: Array, options: PaperOptions, plan: Plan, tables: ScoreTables) -> Array:
+def mixing_rows(fraction: float, scores: Array, options: Options, plan: Plan, tables: ScoreTables) -> Array:
     """For each K of 5 and more: the truth's relative advantage of PM in NLL, and the estimate's (section 6.7)."""
     rng = np.random.default_rng([options.seed, int(1000 * fraction), 67])
     probes = scores[rng.choice(scores.shape[0], PAPER_PROBES, replace=False)]
@@ -216,7 +228,7 @@ def mixing_rows(fraction: float, scores: Array, options: PaperOptions, plan: Pla
 
 
 def bite_rows(
-    learner: str, setting: Setting, by_fraction: dict[float, Array], options: PaperOptions, tables: ScoreTables
+    learner: str, setting: Setting, by_fraction: dict[float, Array], options: Options, tables: ScoreTables
 ) -> list[list[str]]:
     """Smallest bite whose ensemble of 200 matches one learner on everything: truth and estimate (section 6.6)."""
     single = single_loss(setting, options.seed)
@@ -287,35 +299,24 @@ TRIED_SHRINKING = TRIED_GROUPS
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_paper_options("benchmarks.papers.score_tables_2017", __doc__, REPETITIONS, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 10, arguments)
     plan = plan_of(options)
     found = measured(plan, options)
     learners = list(plan.settings)
     cells = [cell for learned in found.learners for cell in learned.cells]
     size_claims, size_table = size_section(found.sizes)
     claims = [*error_claims(cells, learners), *size_claims, *table_claims(found.table_errors)]
-    body = "\n\n".join(
-        [
-            "## 2017 Mahajan et al.: score distributions and universal tables",
-            ABOUT.format(members=plan.n_members, draws=plan.draws, sets=plan.size_cases[0].n_sets),
-            run_facts(options.seed, options.repetitions),
-            claims_table(claims),
-            error_table(cells, learners),
-            size_table,
-            table(
-                ["smallest bite matching one learner on everything (K = 200)", "its 0-1 loss", "truth", "estimate"],
-                [row for learned in found.learners for row in learned.bites],
-            ),
-            mixing_text(np.concatenate([learned.mixing for learned in found.learners])),
-        ]
+    bites = table(
+        ["smallest bite matching one learner on everything (K = 200)", "its 0-1 loss", "truth", "estimate"],
+        [row for learned in found.learners for row in learned.bites],
     )
-    if not options.smoke:
-        publish("benchmarks.papers.score_tables_2017", body)
-    return body
+    claims += mixing_claims(np.concatenate([learned.mixing for learned in found.learners]))
+    tables = [error_table(cells, learners), size_table, bites]
+    return conclude(__name__, options, claims, tables)
 
 
-def measured(plan: Plan, options: PaperOptions) -> Measured:
+def measured(plan: Plan, options: Options) -> Measured:
     """Measure everything, the longest first, in `options.n_jobs` processes."""
     tables = load_score_tables()
     sizes = [
@@ -332,7 +333,7 @@ def measured(plan: Plan, options: PaperOptions) -> Measured:
     )
 
 
-def learner_part(name: str, setting: Setting, plan: Plan, options: PaperOptions) -> Learned:
+def learner_part(name: str, setting: Setting, plan: Plan, options: Options) -> Learned:
     """Measure one learner at every size of bite."""
     tables = load_score_tables()
     by_fraction = {f: bite_scores(setting, f, plan.n_members, options.seed, options.cache)[0] for f in plan.fractions}
@@ -343,33 +344,12 @@ def learner_part(name: str, setting: Setting, plan: Plan, options: PaperOptions)
     return Learned(cells, np.concatenate(mixing), bite_rows(name, setting, by_fraction, options, tables))
 
 
-ABOUT = (
-    "Learners of bites of m out of n rows, and their scores of rows that none was trained on. Truth: {members} "
-    "members, ensembles resampled from them with replacement. Estimates: normal scores fitted to a few of the members, "
-    "read off the universal tables. Plug-in: as in the paper. Shrunken: rows deconvolved. Matched, what we recommend "
-    "and what the first rows and the sizes are of: deconvolved, and for voting first matched to the mean and variance "
-    "of the probabilities (for PM the same as shrunken). Cells: m/n from 0.01 to 0.25, K from 1 to 800, PM (mean "
-    "score) and voting (mean probability); quantiles over cells and draws of probes. Smallest K: {sets} training sets "
-    "(of trees twice as many) with 20 000 fresh test rows and 600 members each; the truth is that of the loss averaged "
-    "over them, since one set "
-    "does not determine it to 10 %, and the digits' 597 test rows not at all; each estimate is from the scores of 25 "
-    "members for one set's rows; spread by bootstrap over sets. The paper's data (IJCNN, LETTER, KDD) are not used: "
-    "its figures are a yardstick from the same kind of learner, not a reproduction; for logistic regression that is "
-    "LETTER: KDD, the paper's linear case, has errors below 0.001 for the losses, from 510 000 test rows; that is out "
-    "of reach here. Tables are compared with {draws} simulated ensembles a cell, sharpened by conditioning and "
-    "regression. Spread: standard error over draws of probes."
-)
-
-
-def mixing_text(rows: Array) -> str:
+def mixing_claims(rows: Array) -> list[Claim]:
     """How often the estimate picks the better mixing (section 6.7), over all cells and over clear ones."""
     right = np.sign(rows[:, 0]) == np.sign(rows[:, 1])
     clear = np.abs(rows[:, 0]) > 0.03
-    text = (
-        f"PM or voting, by NLL (section 6.7): the estimate picks the better one in {right.sum()} of {right.size} cells"
-    )
-    return f"{text}, in {right[clear].sum()} of the {clear.sum()} where they differ by more than 3 %."
-
-
-if __name__ == "__main__":
-    print(main())
+    what = "PM or voting, by NLL: cells in which the estimate picks the better one"
+    return [
+        Claim(f"{what} (of {right.size})", right.sum(), digits=0),
+        Claim(f"{what}, where they differ by more than 3 % (of {clear.sum()})", right[clear].sum(), digits=0),
+    ]

@@ -1,4 +1,13 @@
-"""Other tools that show how the error depends on the number of trees, or how many are enough, on the same problems."""
+"""Other tools that show how the error depends on the number of trees, or how many are enough, on the same problems.
+
+Problems: banana, magic, phoneme, satimage, spambase, texture, 500 rows of each, drawn under seeds 0 to 3. Each tool
+is compared with 2000 trees of its own library, grown from another seed on the same rows: on the same rows (out of
+bag, so many trees for each row) and on fresh rows. Where a tool has a curve and no rule, the size is the first from
+which on its curve stays within 1 % of its last value. rf-plateau-hpo keeps the default forest and chooses the number
+of trees alone, in 10 trials. mlxtend has a quarter of the training rows as its test set and 5 rounds (its default is
+200). ranger has no curve: one forest for each of the sizes 10, 20, 50, 100, 200, 500. Time: 2000 rows, 20 features,
+200 trees, processor time, one thread; randomForest cannot leave its curve out.
+"""
 
 from __future__ import annotations
 
@@ -249,8 +258,8 @@ def tables_of(found: Mapping[str, Sequence[Outcome]], spent: Mapping[str, float]
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.rivals.comparison", __doc__, 6, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 6, arguments)
     without_data = missing_keel()
     problems = WITHOUT_DATA if options.smoke or without_data else PROBLEMS
     sizes = SMOKE_SIZES if options.smoke else SIZES
@@ -267,28 +276,7 @@ def main(arguments: list[str] | None = None) -> str:
             ).items():
                 found[name].append(outcome)
     reasons = {**reasons, **NEVER_RUN, "the real data": without_data}
-    left_out = {name: reason for name, reason in reasons.items() if reason is not None}
+    left_out = "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason is not None)
     return conclude(
-        "benchmarks.rivals.comparison",
-        options,
-        [
-            "## Rivals in one run",
-            __doc__ or "",
-            f"Problems: {', '.join(problems)}, {TRAINING_ROWS} rows of each, drawn under seeds "
-            f"{options.seed} to {options.seed + options.repetitions - 1}. Each tool is compared with {sizes.all_trees} "
-            "trees of its own library, grown from another seed on the same rows: on the same rows (out of bag, so "
-            "many trees for each row) and on fresh rows. Where a tool has a curve and no rule, the size is the first "
-            "from which on its curve stays within 1 % of its last value. rf-plateau-hpo keeps the default forest and "
-            f"chooses the number of trees alone, in {tools.PLATEAU_TRIALS} trials. mlxtend has a quarter of "
-            f"the training rows as its test set and {tools.ROUNDS} rounds (its default is 200). ranger has no "
-            f"curve: one forest for each of the sizes {', '.join(map(str, sizes.grid))}. Time: {TIMED_ROWS} rows, "
-            f"20 features, {TIMED_TREES} trees, processor time, one thread; randomForest cannot leave its curve out.",
-            "\n".join(f"- Left out: {name}: {reason}." for name, reason in left_out.items()),
-        ],
-        claims_of(found, sizes),
-        tables_of(found, times(options, libraries), sizes),
+        __name__, options, claims_of(found, sizes), tables_of(found, times(options, libraries), sizes), left_out
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -1,1 +1,1 @@
-"""What the scripts share: options, problems, forests kept on disk, and the writing of RESULTS.md."""
+"""What the scripts share: options, problems, forests kept on disk, and the writing of what was measured."""

@@ -112,60 +112,6 @@ def hard_votes(plan: Plan) -> Record:
     return record
 
 
-def soft_outputs(plan: Plan) -> Record:
-    """Return the outputs of a classifier's first 50 members, and the error of the whole forest's own rule.
-
-    Returns
-    -------
-    dict
-        ``outputs``, probabilities, shape (50, n_rows, n_labels); ``in_bag``, shape (50, n_rows); ``target``, label
-        codes; ``error``, the out-of-bag error of the mean probability of all trees.
-    """
-    features, y, _ = plan.sample()
-    forest = RandomForestClassifier(plan.n_trees, max_depth=plan.max_depth, random_state=plan.forest_seed())
-    forest.fit(features, y)
-    codes = np.searchsorted(forest.classes_, y)
-    outputs = np.stack([leaf_values(tree, features.astype(np.float32)) for tree in forest.estimators_])
-    is_oob = out_of_bag(forest, y.size)
-    mean = np.einsum("tnl,tn->nl", outputs, is_oob) / is_oob.sum(axis=0)[:, None]
-    error = np.asarray(np.mean(mean.argmax(axis=1) != codes))
-    return {"outputs": outputs[:FEW], "in_bag": ~is_oob[:FEW], "target": codes, "error": error}
-
-
-def value_outputs(plan: Plan) -> Record:
-    """Return the outputs of a regressor's first 50 members, and the closed form of the error from all members.
-
-    Returns
-    -------
-    dict
-        ``outputs`` and ``in_bag``, shape (50, n_rows); ``target``; ``closed_form``, the infinite forest's mean squared
-        error and one member's variance from all trees out of bag; ``fresh``, the same two on fresh rows.
-    """
-    features, y, rng = plan.sample()
-    forest = RandomForestRegressor(plan.n_trees, random_state=plan.forest_seed()).fit(features, y)
-    outputs = np.stack([leaf_values(tree, features.astype(np.float32))[:, 0] for tree in forest.estimators_])
-    is_oob = out_of_bag(forest, y.size)
-    record = {
-        "outputs": outputs[:FEW],
-        "in_bag": ~is_oob[:FEW],
-        "target": y,
-        "closed_form": closed_form(outputs, is_oob, y),
-    }
-    if plan.fresh_rows:
-        fresh, fresh_y = friedman1(plan.fresh_rows, rng)
-        predicted = np.stack([leaf_values(tree, fresh.astype(np.float32))[:, 0] for tree in forest.estimators_])
-        record["fresh"] = closed_form(predicted, np.ones(predicted.shape, dtype=bool), fresh_y)
-    return record
-
-
-def closed_form(outputs: Array, is_oob: NDArray[np.bool_], target: Array) -> Array:
-    """Mean squared error of the infinite forest and mean variance of one member, straight from the formula."""
-    trials = is_oob.sum(axis=0)
-    mean = np.sum(outputs * is_oob, axis=0) / trials
-    variance = np.sum((outputs - mean) ** 2 * is_oob, axis=0) / (trials - 1)
-    return np.array([np.mean((mean - target) ** 2 - variance / trials), np.mean(variance)])
-
-
 def seed_votes(plan: Plan) -> Record:
     """Grow one of many forests that differ in the seed only, and predict the same held-out rows with it.
 

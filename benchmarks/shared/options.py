@@ -14,7 +14,7 @@ class Options(argparse.Namespace):
     Attributes
     ----------
     smoke : bool
-        Tiny sizes, nothing written to RESULTS.md.
+        Tiny sizes, and nothing is written.
     repetitions, seed, n_jobs : int
     cache : Path
         Where grown forests are kept, reduced to their members' votes.
@@ -34,8 +34,10 @@ def read_options(
 
     A smoke run has at most `smoke` repetitions.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes; RESULTS.md stays as it is")
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {module.removeprefix('benchmarks.')}", description=description
+    )
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes; nothing is written")
     parser.add_argument("--repetitions", type=int, default=repetitions, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument("--n-jobs", type=int, default=2, help="processes that grow forests (default: %(default)s)")

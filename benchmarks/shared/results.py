@@ -1,11 +1,10 @@
-"""RESULTS.md: one section per script, replaced as a whole when the script runs again."""
+"""What a script measured: printed, and kept in a CSV of its own, from which the page of results is written anew."""
 
 from __future__ import annotations
 
+import csv
 import math
 import os
-import platform
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,17 +12,39 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from benchmarks.shared.headline import with_headline
-from benchmarks.shared.markdown import table
-from benchmarks.shared.options import Options
+from benchmarks.shared.markdown import cells, table
+from benchmarks.shared.page import write_page
 
-RESULTS = Path(__file__).parents[1] / "RESULTS.md"
-PREFACE = "# Results\n\nWritten by the scripts in this directory; a run replaces its own section and no other.\n"
-PACKAGES = ("numpy", "scipy", "scikit-learn")
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+class Figure(NamedTuple):
+    """One line of a CSV."""
+
+    date: str
+    seed: str
+    repetitions: str
+    cores: str
+    measure: str
+    value: str
+    spread: str
+    target: str
+    verdict: str
+    tried: str
+    software: str
+
+
+class Run(Protocol):
+    """The options of a run that its figures state."""
+
+    smoke: bool
+    seed: int
+    repetitions: int
 
 
 def root_mean_square(values: ArrayLike) -> float:
@@ -36,6 +57,11 @@ def mean_and_se(values: ArrayLike) -> tuple[float, float]:
     """Return the mean of values, and its standard error."""
     array = np.asarray(values, dtype=float)
     return float(array.mean()), float(array.std(ddof=1) / np.sqrt(array.size))
+
+
+def percent_se(percent: float, count: int) -> float:
+    """Return the standard error of a percentage of independent cases, which is not 0 where all or none are counted."""
+    return math.sqrt(max(percent * (100.0 - percent), 1.0) / max(count, 1))
 
 
 @dataclass(frozen=True)
@@ -54,7 +80,7 @@ class Claim:
     digits : int
         Decimals shown; the verdict is on the number as measured.
     tried : str
-        What was tried where the target is missed; shown only then.
+        What was tried where the target is missed; kept only then.
     """
 
     measure: str
@@ -71,42 +97,87 @@ class Claim:
         return self.low <= self.value <= self.high
 
     def target(self) -> str:
-        """Return the target in words."""
+        """Return the target in words; nothing where there is none."""
         if math.isinf(self.low):
-            return "none" if math.isinf(self.high) else f"at most {self.high:g}"
+            return "" if math.isinf(self.high) else f"at most {self.high:g}"
         return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+
+    def verdict(self) -> str:
+        """Return whether the target is met; nothing where there is none."""
+        if not self.target():
+            return ""
+        return "met" if self.met else "MISSED"
+
+    def noted(self) -> str:
+        """Return what was tried where the target is missed."""
+        return "" if self.met else self.tried or "nothing yet."
+
+    def shown(self) -> tuple[str, str]:
+        """Return the value and its standard error as text."""
+        spread = "" if self.spread is None else f"{self.spread:.{self.digits}f}"
+        return f"{self.value:.{self.digits}f}", spread
 
     def measured(self) -> str:
         """Return the value with its standard error."""
-        shown = f"{self.value:.{self.digits}f}"
-        return shown if self.spread is None else f"{shown} ± {self.spread:.{self.digits}f}"
+        return " ± ".join(part for part in self.shown() if part)
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
-    """Return claims with target and verdict, and under them what was tried where targets are missed."""
-    rows = [[claim.measure, claim.measured(), claim.target(), _verdict(claim)] for claim in claims]
-    missed: dict[str, list[str]] = {}
-    for claim in claims:
-        if not claim.met:
-            missed.setdefault(claim.tried or "nothing yet.", []).append(claim.measure)
-    notes = [f"- Missed: {'; '.join(measures)}. Tried: {tried}" for tried, measures in missed.items()]
-    text = table(["measure", "measured", "target", "verdict"], rows)
-    return f"{text}\n\n" + "\n".join(notes) if notes else text
+    """Return claims with target and verdict."""
+    rows = [[claim.measure, claim.measured(), claim.target(), claim.verdict()] for claim in claims]
+    return table(["measure", "measured", "target", "verdict"], rows)
 
 
-def _verdict(claim: Claim) -> str:
-    if claim.target() == "none":
-        return ""
-    return "met" if claim.met else "MISSED"
+def conclude(
+    script: str, run: Run, claims: Sequence[Claim], tables: Sequence[str] = (), left_out: str | None = None
+) -> str:
+    """Keep what a script measured unless this is a smoke run, and return it as text.
+
+    Parameters
+    ----------
+    script : str
+        Name of the module.
+    run : Run
+    claims : sequence of Claim
+    tables : sequence of str
+        Further figures, as tables of Markdown.
+    left_out : str or None
+        What could not be measured here, and why.
+    """
+    if not run.smoke:
+        publish(script, run, claims, tables)
+    facts = f"Seed {run.seed}; {run.repetitions} repetitions; {software()}."
+    notes = [f"Left out: {left_out}."] if left_out else []
+    return "\n\n".join([f"## {script.removeprefix('benchmarks.')}", facts, *notes, claims_table(claims), *tables])
 
 
-def run_facts(seed: int, repetitions: int) -> str:
-    """Return when, with what and on what a section was measured."""
+def publish(
+    script: str, run: Run, claims: Sequence[Claim], tables: Sequence[str] = (), directory: Path = RESULTS
+) -> None:
+    """Write the CSV of a script, and the page of results from those of all scripts.
+
+    Two figures of the same name would be one that nobody can look up, and fail.
+    """
     today = datetime.now(timezone.utc).date().isoformat()
-    packages = ", ".join([f"ens-plugin {_own_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    python = platform.python_version()
-    return f"{today}; seed {seed}; {repetitions} repetitions; Python {python}, {packages}; {machine}."
+    facts = (today, str(run.seed), str(run.repetitions), str(os.cpu_count()))
+    measured = [(one.measure, *one.shown(), one.target(), one.verdict(), one.noted()) for one in claims]
+    measured += [(*cell, "", "", "") for text in tables for cell in cells(text)]
+    used = software()
+    write_figures(script, [Figure(*facts, *one, used) for one in measured], directory)
+    write_page(directory)
+
+
+def write_figures(script: str, figures: Sequence[Figure], directory: Path = RESULTS) -> None:
+    """Write the CSV of a script."""
+    directory.mkdir(exist_ok=True)
+    with (directory / f"{script.removeprefix('benchmarks.')}.csv").open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerows([Figure._fields, *figures])
+
+
+def software() -> str:
+    """Return the release of this package, by the commit of this checkout, and that of the forests."""
+    return f"ens-plugin {_own_version()}; scikit-learn {version('scikit-learn')}"
 
 
 def _own_version() -> str:
@@ -120,37 +191,3 @@ def _own_version() -> str:
         if done.returncode == 0:
             return f"at {done.stdout.strip()}"
     return version("ens-plugin")
-
-
-def conclude(
-    script: str, options: Options, about: Sequence[str], claims: Sequence[Claim], tables: Sequence[str] = ()
-) -> str:
-    """Put a section together, write it unless this is a smoke run, and return it.
-
-    Parameters
-    ----------
-    script : str
-        Name of the module.
-    options : Options
-    about : sequence of str
-        The heading, and what to know about the measurement.
-    claims : sequence of Claim
-    tables : sequence of str
-    """
-    facts = run_facts(options.seed, options.repetitions)
-    body = "\n\n".join([*about, facts, claims_table(claims), *tables])
-    if not options.smoke:
-        publish(script, body)
-    return body
-
-
-def publish(script: str, body: str, path: Path = RESULTS) -> None:
-    """Replace the section of `script`, or append it, and renew the table at the top; the rest of the file stays."""
-    begin, end = f"<!-- {script}: begin -->", f"<!-- {script}: end -->"
-    section = f"{begin}\n{body.strip()}\n{end}"
-    text = path.read_text(encoding="utf-8") if path.exists() else PREFACE
-    if begin in text:
-        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: section, text, count=1, flags=re.DOTALL)
-    else:
-        text = f"{text.rstrip()}\n\n{section}\n"
-    path.write_text(with_headline(text), encoding="utf-8")

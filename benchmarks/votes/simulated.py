@@ -1,4 +1,10 @@
-"""The majority of repeated answers at more samples than there are, where the answers' shares are known."""
+"""The majority of repeated answers at more samples than there are, where the answers' shares are known.
+
+300 questions; shares of the answers are drawn for each question from a known distribution. The truth is of 200000
+questions. The plug-in takes the votes at hand for the shares. The samples needed are those for 95 % agreement with
+infinitely many, which need no truth; they are compared whether the result states them or says that they cannot be
+told.
+"""
 
 from __future__ import annotations
 
@@ -129,8 +135,8 @@ def found(draw: Draw, n_questions: int, n_samples: int, seed: int, true: Truth) 
 
 
 def main(arguments: list[str] | None = None) -> str:
-    """Run, write the section unless this is a smoke run, and return it."""
-    options = read_options("benchmarks.votes.simulated", __doc__, 50, arguments)
+    """Measure, keep the figures unless this is a smoke run, and return them as text."""
+    options = read_options(__name__, __doc__, 50, arguments)
     n_questions, many = (100, 2_000) if options.smoke else (300, 200_000)
     samples = (5,) if options.smoke else (5, 8, 16)
     lines, cells = [], []
@@ -150,16 +156,8 @@ def main(arguments: list[str] | None = None) -> str:
     doublings = root_mean_square([np.log2(run.size / true.size) for runs, true in cells for run in runs])
     worst = float(np.max(np.abs(bias)))
     return conclude(
-        "benchmarks.votes.simulated",
+        __name__,
         options,
-        [
-            "## Votes over answers: the error at more samples, and the samples needed",
-            __doc__ or "",
-            f"{n_questions} questions; shares of the answers are drawn for each question from a known distribution. "
-            f"The truth is of {many} questions. The plug-in takes the votes at hand for the shares. The samples needed "
-            f"are those for {100 * CONFIDENCE:g} % agreement with infinitely many, which need no truth; they are "
-            "compared whether the result states them or says that they cannot be told.",
-        ],
         [
             Claim(f"largest bias of the error at {LARGE} and infinity (points)", worst, high=1.0, tried=TRIED),
             Claim("95 % intervals that hold the error at infinity (%)", held, None, 90, 99, 1, TRIED),
@@ -195,7 +193,3 @@ def _cells(runs: list[Found], true: Truth) -> list[str]:
         f"{100 * np.mean([run.is_stated for run in runs]):.0f}",
     ]  # fmt: skip
     return texts
-
-
-if __name__ == "__main__":
-    print(main())

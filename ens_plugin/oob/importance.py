@@ -253,7 +253,7 @@ def oob_permutation_importance(
     -----
     L. Breiman (2001), *Random forests*, Machine Learning 45, section 10, but for the whole out-of-bag ensemble and not
     tree by tree.  Of columns that go together each may look unimportant, because the others stand in for it;
-    permuting one also makes rows that do not occur.  ``docs/explanations/importance.md`` has more on this, and the
+    permuting one also makes rows that do not occur.  ``docs/how-to/importance.md`` has more on this, and the
     formula of the standard error.
 
     Examples

@@ -408,7 +408,7 @@ def output_sentence(report: ReportContent) -> str:
     """Return a sentence that the figures are those of the worst output; empty for a model of one output."""
     if not report.outputs:
         return ""
-    name = printable(worst_output(report.outputs), OUTPUT_WIDTH)
+    name = printable(worst_output(report.outputs), 28)
     return f"Figures are of the worst of {len(report.outputs)} outputs, {name!r}, where no other is named."
 
 

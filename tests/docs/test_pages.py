@@ -53,8 +53,7 @@ READERS_OWN = {
 WITHOUT_THE_READER = (
     "agreement",
     "budget",
-    "cross-validation-bags",
-    "gate-first",
+    "gate",
     "groups",
     "grow",
     "metrics",

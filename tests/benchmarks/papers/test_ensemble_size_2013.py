@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.papers import ensemble_size_2013
 from benchmarks.papers.ensemble_size_2013 import (
     LAW_SIZES,
     PAPER,
@@ -37,19 +34,6 @@ def record(n_trees: int, seed: int = 0) -> Record:
         "held_out_wrong": np.packbits(votes(test, n_trees, seed + 1), axis=1),
         "rows": np.array([300, 1500]),
     }
-
-
-def refuse(*arguments: object) -> None:
-    raise AssertionError("a smoke run must not touch RESULTS.md")
-
-
-@pytest.mark.slow
-def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ensemble_size_2013, "publish", refuse)
-    body = ensemble_size_2013.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
-    assert body.startswith("## Paper 2013")
-    assert "| measure" in body
-    assert "nan" not in body
 
 
 def test_printed_figures_are_complete_and_in_order() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from benchmarks.papers import error_curves_2007
 from benchmarks.papers.error_curves_2007 import (
     MEMBERS,
     PAPER,
@@ -31,19 +28,6 @@ def record(seed: int = 0) -> Record:
         "held_out_wrong": np.packbits(rng.random((1000, 2000)) < p, axis=1),
         "rows": np.array([30, 2000]),
     }
-
-
-def refuse(*arguments: object) -> None:
-    raise AssertionError("a smoke run must not touch RESULTS.md")
-
-
-@pytest.mark.slow
-def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(error_curves_2007, "publish", refuse)
-    body = error_curves_2007.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
-    assert body.startswith("## Paper 2007")
-    assert "| twonorm, error at B = 1000 (%)" in body
-    assert "nan" not in body
 
 
 def test_the_two_tables_have_the_same_rows_and_every_number_of_members() -> None:

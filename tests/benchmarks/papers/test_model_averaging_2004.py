@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -17,19 +15,6 @@ from benchmarks.papers.model_averaging_2004 import (
     joint_scores,
     misses,
 )
-
-
-def refuse(*arguments: object) -> None:
-    raise AssertionError("a smoke run must not touch RESULTS.md")
-
-
-@pytest.mark.slow
-def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_averaging_2004, "publish", refuse)
-    body = model_averaging_2004.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
-    assert body.startswith("## Paper 2004")
-    assert "| measure" in body
-    assert "nan" not in body
 
 
 def test_bootstrapped_share_has_the_bootstraps_mean_and_spread() -> None:

@@ -8,21 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from benchmarks.papers import score_tables_2017
 from benchmarks.papers.bites.scores import SETTINGS, bite_scores, ground_truth
 from benchmarks.papers.table_simulation import CELLS, simulate_cell
-from benchmarks.shared.results import RESULTS
 from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
-
-
-@pytest.mark.slow
-def test_smoke(tmp_path: Path) -> None:
-    before = RESULTS.read_bytes() if RESULTS.exists() else None
-    body = score_tables_2017.main(["--smoke", "--n-jobs", "1", "--cache", str(tmp_path)])
-    assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
-    assert body.startswith("## 2017")
-    assert "| measure" in body
-    assert "nan" not in body
 
 
 @pytest.mark.slow

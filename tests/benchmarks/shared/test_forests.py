@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.shared.forests import Plan, Record, hard_votes, kept, seed_votes, soft_outputs, value_outputs
+from benchmarks.shared.forests import Plan, Record, hard_votes, kept, seed_votes
 
 SMALL = Plan("twonorm", 120, 200, None, 300, 0, 1)
 
@@ -37,28 +37,6 @@ def test_fresh_error_counts_ties_half() -> None:
     wrong = np.mean([tree.predict(fresh) != fresh_y for tree in forest.estimators_[:50]], axis=0)
     expected = np.mean(wrong > 0.5) + 0.5 * np.mean(wrong == 0.5)
     assert float(hard_votes(SMALL)["fresh_error_50"]) == pytest.approx(expected)
-
-
-@pytest.mark.slow
-def test_soft_error_is_one_minus_the_score() -> None:
-    plan = Plan("iris", None, 120, 3, 0, 0, 0)
-    features, y, _ = plan.sample()
-    forest = RandomForestClassifier(120, max_depth=3, oob_score=True, random_state=plan.forest_seed()).fit(features, y)
-    record = soft_outputs(plan)
-    assert float(record["error"]) == pytest.approx(1.0 - forest.oob_score_)
-    assert record["outputs"].shape == (50, 150, 3)
-
-
-@pytest.mark.slow
-def test_closed_form_adds_up_to_the_out_of_bag_error() -> None:
-    plan = Plan("friedman1", 100, 150, None, 50, 0, 0)
-    features, y, _ = plan.sample()
-    forest = RandomForestRegressor(150, oob_score=True, random_state=plan.forest_seed()).fit(features, y)
-    record = value_outputs(plan)
-    asymptote, variance = record["closed_form"]
-    # Each row has about 55 out-of-bag trees, so the forest's own out-of-bag error lies near MSE(55).
-    assert np.mean((forest.oob_prediction_ - y) ** 2) == pytest.approx(asymptote + variance / 55, rel=0.01)
-    assert record["fresh"].shape == (2,)
 
 
 def test_seeds_share_rows_and_differ_in_votes() -> None:
