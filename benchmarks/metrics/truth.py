@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.analysis.label_metrics import matrix_metric
-from ens_plugin.analysis.metrics import ResolvedMetric, find_formula, of_matrix
+from ens_plugin.analysis.formulas import of_matrix, scored_matrix
+from ens_plugin.analysis.metrics import ResolvedMetric
 
 Array = NDArray[Any]
 
@@ -103,11 +102,9 @@ def true_curve(metric: ResolvedMetric, rows: Rows, classes: Array | None, means:
 
     A pool has no infinite ensemble: at 1000 trees the distance from infinity is still a tenth of that at 100.
     """
-    target = rows.target if classes is None else classes[rows.target]
-    example = _outputs(means[0][0][rows.places], classes)
-    found = find_formula(metric, target, rows.target, example, rows.weights)
-    assert found is not None or classes is not None
-    formula = found[0] if found is not None else partial(of_matrix, matrix_metric(metric.value, np.asarray(classes)))
+    known = metric.formula
+    assert known is not None or classes is not None
+    formula = (known or of_matrix(scored_matrix(metric.value, np.asarray(classes)))).formula
 
     def value(mean: Array) -> float:
         return formula(rows.target, _outputs(mean[rows.places], classes))(rows.weights)

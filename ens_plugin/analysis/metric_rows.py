@@ -19,17 +19,18 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import ResolvedOptions
-from ens_plugin.analysis.label_metrics import MatrixMetric, matrix_metric
-from ens_plugin.analysis.metrics import (
+from ens_plugin.analysis.formulas import (
     Formula,
     KnownFormula,
+    MatrixMetric,
     OfWeights,
     Ranking,
-    ResolvedMetric,
-    find_formula,
+    mean_gain,
     of_matrix,
+    scored_matrix,
     squared_error,
 )
+from ens_plugin.analysis.metrics import ResolvedMetric
 from ens_plugin.core.label_chances import LabelChances, chances_of_labels
 from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tally import CHUNK, RowBlock, count_members
@@ -101,24 +102,10 @@ SMOOTHED_ROWS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class MetricRows:
-    """The rows that a metric is computed on.
+    """The rows that a metric is computed on, with the target as the user gave it.
 
-    Attributes
-    ----------
-    target : ndarray, shape (n_sampled,)
-        As the user gave it.
-    inverse_link : callable
-        Returns probabilities or values for mean outputs.
-    weight : ndarray, shape (n_sampled,), or None
-        None where all rows count the same, or the metric takes no weights.
-    combine : callable or None
-        What members predict together, where that is not their mean.
-    found : KnownFormula or None
-        Of the metric, where one is known.
-    matrix : callable or None
-        The metric as a function of the confusion matrix, where it is one of labels that takes weights.
-    is_of_labels : bool
-        Whether it is a scorer that depends on the labels with the largest output only.
+    `inverse_link` turns mean outputs into probabilities or values; `combine` is what members predict together where
+    that is not their mean; `known_formula` is of the metric, where one is known.
     """
 
     metric: ResolvedMetric
@@ -127,42 +114,37 @@ class MetricRows:
     inverse_link: Callable[[FloatArray], FloatArray]
     weight: FloatArray | None
     combine: Combine | None = field(default=None, kw_only=True)
-    found: KnownFormula | None = field(default=None, kw_only=True)
-    matrix: MatrixMetric | None = field(default=None, kw_only=True)
-    is_of_labels: bool = field(default=False, kw_only=True)
+    known_formula: KnownFormula | None = field(default=None, kw_only=True)
 
-    def recognised(self, classes: NDArray[np.generic] | None) -> MetricRows:
-        """Return the same rows with the formula of the metric, if one is known."""
-        known = self.known
-        mean, linked = self.mean[known], self.linked[known]
-        weight = None if self.weight is None else self.weight[known]
-        found = None
-        if self.sample.block.n_labels == 0 or linked.ndim == 2:
-            found = find_formula(self.metric, self.target[known], self.sample.block.target[known], linked, weight)
-        if found is not None:
-            of_means = self.combine is None and np.array_equal(linked, mean)
-            # Without probabilities of 0, averages over subsets tell the log loss, whatever the form of the spread.
-            is_told = found.losses == "log" and bool(np.all(self.positive_members[known] == self.trials[known]))
-            return replace(self, found=found if of_means and not is_told else found._replace(losses=""))
-        if not self._is_of_labels(linked, known):
-            return self
-        if not self.metric.takes_weights or classes is None:
-            return replace(self, found=None, is_of_labels=True)
-        matrix = matrix_metric(self.metric.value, classes)
-        return replace(self, found=KnownFormula(partial(of_matrix, matrix)), matrix=matrix, is_of_labels=True)
+    @property
+    def is_of_labels(self) -> bool:
+        """Return whether the metric depends on the labels with the largest mean outputs only."""
+        return self.metric.is_of_labels
 
     @property
     def formula(self) -> Formula | None:
         """Return the formula of the metric, where one is known."""
-        return None if self.found is None else self.found.formula
+        return None if self.known_formula is None else self.known_formula.formula
 
     @property
-    def losses(self) -> str:
-        """Return ``"squared"`` or ``"log"`` where the metric depends on the outputs through these losses only.
+    def matrix(self) -> MatrixMetric | None:
+        """Return the metric as a function of the confusion matrix; None of other metrics, and without weights."""
+        return None if self.known_formula is None else self.known_formula.matrix
 
-        They are those of the rows, before any inverse link; empty for any other metric.
+    @cached_property
+    def losses(self) -> str:
+        """Return ``"squared"`` or ``"log"`` where the metric depends on these losses of the mean outputs only, or "".
+
+        Without probabilities of 0, averages over subsets tell the log loss, whatever the form of the spread.
         """
-        return "" if self.found is None else self.found.losses
+        known = self.known
+        if self.known_formula is None or self.combine is not None:
+            return ""
+        found = self.known_formula.losses
+        if not found or not np.array_equal(self.linked[known], self.mean[known]):
+            return ""
+        is_told = found == "log" and bool(np.all(self.positive_members[known] == self.trials[known]))
+        return "" if is_told else found
 
     def without_members(self, left_out: NDArray[np.bool_]) -> MetricRows:
         """Return the same rows with the other members only; `left_out` has shape (n_members,)."""
@@ -230,7 +212,7 @@ class MetricRows:
     @property
     def ranking(self) -> Ranking | None:
         """Return the metric as a ranking of two labels; None for any other metric."""
-        return None if self.found is None or self.combine is not None else self.found.ranking
+        return None if self.known_formula is None or self.combine is not None else self.known_formula.ranking
 
     @cached_property
     def chances(self) -> RankedChances | None:
@@ -308,27 +290,13 @@ class MetricRows:
         self, ranking: Ranking, output: FloatArray, rows: NDArray[np.intp]
     ) -> Callable[[FloatArray, FloatArray], float]:
         """Return the expected ranking of some rows as a function of the chances of all rows, and of their counts."""
-        value = ranking.expected(output)
+        value = ranking.expected(output[:, ranking.label])
         own = 1.0 if self.weight is None else self.weight[rows]
         return lambda chance, counts: value(chance[rows], counts * own)
 
     def _of_repeated(self, output: FloatArray, rows: NDArray[np.intp], counts: FloatArray) -> float:
         places = np.repeat(np.arange(rows.size), counts.astype(np.intp))
         return self.linked_value(output[places], rows[places])
-
-    def _is_of_labels(self, linked: FloatArray, known: NDArray[np.intp]) -> bool:
-        """Return whether the metric is a scorer that depends on the labels with the largest mean output only.
-
-        It is compared on the outputs and on their labels, both in the order of the rows and in a random one: where all
-        labels are right, other metrics may be equal too.
-        """
-        if linked.ndim != 2 or not self.metric.greater_is_better:
-            return False
-        orders = (np.arange(known.size), np.random.default_rng(0).permutation(known.size))
-        labels = np.eye(linked.shape[1])[np.argmax(linked, axis=1)]
-        return all(
-            self.linked_value(labels[order], known) == self.linked_value(linked[order], known) for order in orders
-        )
 
 
 def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
@@ -341,7 +309,42 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
     combine = adapter.combined if adapter.offers("combined") else None
     rows = MetricRows(metric, sample, y, adapter.inverse_link, weight, combine=combine)
     # Formulas are of one output.
-    return rows if metric.is_joint else rows.recognised(adapter.classes)
+    return rows if metric.is_joint else _with_formula(rows, adapter.classes)
+
+
+def _with_formula(rows: MetricRows, classes: NDArray[np.generic] | None) -> MetricRows:
+    """Return the rows with a formula that has the metric's value on them, or for labels one by the confusion matrix."""
+    metric, found = rows.metric, rows.metric.formula
+    if not rows.is_of_labels or classes is None:
+        # Other releases of scikit-learn may compute something else.
+        return rows if found is None or not _agree(rows, found) else replace(rows, known_formula=found)
+    if not metric.takes_weights:
+        gain = mean_gain(metric.value, classes)
+        return (
+            rows if gain is None or not _agree(rows, of_matrix(gain)) else replace(rows, known_formula=of_matrix(gain))
+        )
+    by_scorer = scored_matrix(metric.value, classes)
+    if found is not None and found.matrix is not None:
+        found = of_matrix(partial(_checked, found.matrix, by_scorer))
+    return replace(rows, known_formula=found if found is not None and _agree(rows, found) else of_matrix(by_scorer))
+
+
+def _agree(rows: MetricRows, found: KnownFormula) -> bool:
+    """Return whether a formula has the metric's value on the rows, and on their outputs in another order."""
+    known, with_it = rows.known, replace(rows, known_formula=found)
+    linked = rows.linked[known]
+    for output in (linked, linked[np.random.default_rng(0).permutation(known.size)]):
+        wanted = rows.linked_value(output, known)
+        if not abs(with_it.linked_value(output, known) - wanted) <= ROUNDING * max(abs(wanted), 1.0):
+            return False
+    return True
+
+
+def _checked(formula: MatrixMetric, by_scorer: MatrixMetric, matrix: FloatArray) -> float:
+    """Return the value of a formula; where it has none, the scorer states what is missing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = formula(matrix)
+    return found if np.isfinite(found) else by_scorer(matrix)
 
 
 def _label_squares(block: RowBlock, codes: NDArray[np.intp], mean: FloatArray) -> FloatArray:

@@ -20,8 +20,8 @@ from ens_plugin.adapters.members import DrawCounts, model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import granted_threads, target_array
+from ens_plugin.analysis.formulas import squared_error
 from ens_plugin.analysis.metric_rows import MetricRows
-from ens_plugin.analysis.metrics import squared_error
 from ens_plugin.core.comparison import influence_on_variance
 from ens_plugin.core.intervals import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
 from ens_plugin.core.jackknife import (

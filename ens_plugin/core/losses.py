@@ -23,7 +23,7 @@ from ens_plugin.core.curvature import LossOfRows, mean_terms, shared_terms, term
 from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
 from ens_plugin.core.sample import Sample, ScoreBlock
 from ens_plugin.core.seed_variance import shared_luck_variance
-from ens_plugin.core.tally import CHUNK, RowBlock, ValueTally, select_rows, sum_squares_over_members
+from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares_over_members
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
@@ -311,13 +311,9 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
     )
 
 
-# Ways to split a row's members into halves; each doubles the length of the alternating pieces.
-N_SPLITS = 4
-N_CLASSES = 2**N_SPLITS
-ROWS_OF_LUCK = 1000
-# Of scores; bounds the time where labels are many, and of two labels no row is left.
-MOST_PROBABILITIES = 250_000
-FEWEST_ROWS = 100
+ROWS_OF_LUCK, FEWEST_ROWS = 1000, 100
+# Of scores, whose curvature is read off probabilities: bounds the time where labels are many, of 10 none is left out.
+MOST_PROBABILITIES = 25_000_000
 
 
 def brier_loss(
@@ -332,17 +328,25 @@ def brier_loss(
     fewer than two members, or without weight, do not count, and rows of one group count as one; None where fewer than
     two count.
     """
-    counts = (sample.block.trials >= 2) & (sample.weight > 0)
-    if np.count_nonzero(counts) < 2 or (groups is not None and np.unique(groups[counts]).size < 2):
+    places = np.flatnonzero((sample.block.trials >= 2) & (sample.weight > 0))
+    if inverse_link is not None:
+        places = places[sample.select(places).random_rows(_most_rows(sample.block))]
+    own_groups = None if groups is None else groups[places]
+    if places.size < 2 or (own_groups is not None and np.unique(own_groups).size < 2):
         return None
-    used = sample if counts.all() else sample.select(np.flatnonzero(counts))
+    used = sample if places.size == sample.rows.size else sample.select(places)
     if inverse_link is None:
         (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
     else:
-        squared, variance, luck = _terms_of_scores(used, inverse_link)
-    trials = used.block.trials
-    moments = term_moments(squared, variance, trials, used.weight, None if groups is None else groups[counts])
-    return replace(fit_moments(moments), luck=luck)
+        (squared, variance), luck = brier_terms_of_scores(used.block, inverse_link), _luck_of_scores(used, inverse_link)
+    return replace(fit_moments(term_moments(squared, variance, used.block.trials, used.weight, own_groups)), luck=luck)
+
+
+def _most_rows(block: RowBlock) -> int:
+    """Return on how many rows scores of so many members and labels are judged."""
+    n_labels = block.n_labels
+    n_losses = min(n_labels * (n_labels + 3) // 2, 2 * int(block.counted.shape[0])) + 1
+    return max(MOST_PROBABILITIES // (n_losses * n_labels), FEWEST_ROWS)
 
 
 def _luck_of_members(sample: Sample) -> float:
@@ -366,43 +370,27 @@ def _rise_by_vote(block: RowBlock) -> FloatArray:
     return np.asarray((first - second) * influence_on_variance(trials))
 
 
-def _terms_of_scores(
-    sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]
-) -> tuple[FloatArray, FloatArray, float]:
-    """Return each row's Brier score and variance of one member, from raw scores, and the luck of the members.
+def brier_terms_of_scores(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return each row's Brier score and what one member adds to it, from raw scores that are averaged.
 
-    Of many labels, only some rows' variances are those of all members.  Those of the other rows come from halves of
-    their members, and are moved by what the halves are off in the former rows: rows share the noise of the halves.
+    The expected score of B members is :math:`\mathrm{BS}_\infty + V/B` up to terms in :math:`1/B^2`, with V half the
+    curvature of the score along the deviation of each member, :func:`ens_plugin.core.pair_covariance.mean_terms`.
     """
-    (n_members, n_rows), n_labels = sample.block.counted.shape, sample.block.n_labels
-    n_losses = min(n_labels * (n_labels + 3) // 2, 2 * n_members) + 1
-    rows = sample.random_rows(max(MOST_PROBABILITIES // (n_losses * n_labels), FEWEST_ROWS))
-    exact, luck = _exact_variances(sample if rows.size == n_rows else sample.select(rows), inverse_link)
-    if rows.size == n_rows:
-        mean = sample.block.support / sample.block.trials[:, None]
-        return _score_of_means(sample.block, inverse_link)(mean), exact, luck
-    squared, variance = brier_terms_of_scores(sample.block, inverse_link)
-    weight, off = sample.weight[rows] / sample.weight[rows].sum(), exact - variance[rows]
-    shift = float(weight @ off)
-    variance += shift
-    variance[rows] = exact
-    return squared, variance, math.hypot(luck, math.sqrt(float(weight**2 @ (off - shift) ** 2)))
-
-
-def _exact_variances(sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]) -> tuple[FloatArray, float]:
-    """Return the variance of one member in each row, from all members, and the luck of the members."""
-    block = sample.block
-    n_few = max(ROWS_OF_LUCK // block.n_labels, FEWEST_ROWS)
-    if sample.rows.size <= n_few:
-        variance, shared = shared_terms(*_smooth_loss(block, inverse_link), block.counted, sample.weight)
-        return variance, math.sqrt(shared)
-    few = sample.some_rows(n_few)
-    shared = shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1]
+    mean = block.support / block.trials[:, None]
     if isinstance(block, ScoreBlock):
         # Of one output by member, the sum over members is that of their variance.
-        mean, loss = block.support[:, 1:] / block.trials[:, None], _score_of_second(block, inverse_link)
-        return terms_of_variance(loss, mean, block.variance / 4.0), math.sqrt(shared)
-    return mean_terms(*_smooth_loss(block, inverse_link), block.counted), math.sqrt(shared)
+        variance = terms_of_variance(_score_of_second(block, inverse_link), mean[:, 1:], block.variance / 4.0)
+    else:
+        variance = mean_terms(*_smooth_loss(block, inverse_link), block.counted)
+    return _score_of_means(block, inverse_link)(mean), variance
+
+
+def _luck_of_scores(sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]) -> float:
+    """Return :func:`_luck_of_members` of raw scores, by some rows."""
+    few = sample.some_rows(max(ROWS_OF_LUCK // sample.block.n_labels, FEWEST_ROWS))
+    return math.sqrt(shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1])
 
 
 def _smooth_loss(
@@ -459,42 +447,6 @@ def member_terms(block: RowBlock) -> FloatArray:
     return np.asarray(_scale(block.n_labels) * squared * influence_on_variance(trials))
 
 
-def brier_terms_of_scores(
-    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
-) -> tuple[FloatArray, FloatArray]:
-    r"""Return each row's Brier score and what one member adds to it, from raw scores that are averaged.
-
-    The expected score of B members is :math:`\mathrm{BS}_\infty + V/B` up to terms in :math:`1/B^2`.  V follows from
-    the scores of the two halves of a row's members beside that of all; that of a single row can come out negative, that
-    of many rows does not.
-    """
-    squared, variance = np.empty((2, block.target.size))
-    # Few rows, so that what is read of them stays in a processor's cache.
-    for start in range(0, block.target.size, CHUNK):
-        rows = slice(start, start + CHUNK)
-        part = block.like(block.stored[:, rows], block.counted[:, rows], block.target[rows])
-        squared[rows], variance[rows] = _terms_by_halves(part, block.support[rows], inverse_link)
-    return squared, variance
-
-
-def _terms_by_halves(
-    block: RowBlock, support_of_all: FloatArray, inverse_link: Callable[[FloatArray], NDArray[Any]]
-) -> tuple[FloatArray, FloatArray]:
-    trials, score = block.trials, _score_of_means(block, inverse_link)
-    squared = score(support_of_all / trials[:, None])
-    support, number = _sums_by_rank(block)
-    place = np.arange(N_CLASSES)
-    gain, inverse = np.zeros(trials.size), np.zeros(trials.size)
-    for length in 2 ** np.arange(N_SPLITS):
-        odd = (place // length) % 2 == 1
-        halves = [(support[half].sum(axis=0), number[half].sum(axis=0)) for half in (odd, ~odd)]
-        divides = (halves[0][1] > 0) & (halves[1][1] > 0)
-        for total, size in halves:
-            gain += divides * (score(total / np.maximum(size, 1.0)[:, None]) - squared)
-            inverse += divides * (1.0 / np.maximum(size, 1.0) - 1.0 / trials)
-    return squared, gain / inverse
-
-
 def _score_of_means(
     block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> Callable[[FloatArray], FloatArray]:
@@ -513,32 +465,6 @@ def _score_of_second(
     """Return the function of :func:`_score_of_means` of the second of two labels' scores, minus the first's."""
     score = _score_of_means(block, inverse_link)
     return lambda mean: score(np.concatenate([-mean, mean], axis=1))
-
-
-def _sums_by_rank(block: RowBlock) -> tuple[FloatArray, FloatArray]:
-    """Return the summed scores, and the number, of a row's members whose ranks are equal modulo 16.
-
-    Every half that a row's members are split into is made of eight of these classes, the first axis of both.
-    """
-    n_rows = block.target.size
-    n_cells = N_CLASSES * n_rows
-    # Modulo 256, a multiple of 16.
-    rank = np.add.accumulate(block.counted.view(np.uint8), axis=0, dtype=np.uint8) - np.uint8(1)
-    place = np.flatnonzero(block.counted)
-    cell = rank.reshape(-1).take(place) % N_CLASSES * np.intp(n_rows) + place % n_rows
-    # Members are added in their order.
-    scores = block.stored.reshape(-1)
-    if isinstance(block, ScoreBlock):
-        half = np.bincount(cell, weights=scores.take(place) / 2.0, minlength=n_cells)
-        support = [-half, half]
-    else:
-        at = place * block.n_labels
-        support = [
-            np.bincount(cell, weights=scores.take(at + label), minlength=n_cells) for label in range(block.n_labels)
-        ]
-    number = np.bincount(cell, minlength=n_cells).astype(np.float64)
-    sums = np.stack(support, axis=1, dtype=np.float64)
-    return sums.reshape(N_CLASSES, n_rows, -1), number.reshape(N_CLASSES, n_rows)
 
 
 def _squared_error(probabilities: FloatArray, length: FloatArray, target: NDArray[Any]) -> FloatArray:

@@ -334,34 +334,15 @@ def _pieces(trials: IntArray, rows: IntArray) -> Iterator[IntArray]:
             yield own[start : start + ROWS_OF_PIECE]
 
 
-def subset_means(packed: PackedOutputs, sizes: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Return the mean output of one random subset of each row's members at each size, without replacement.
-
-    The shape is (n_sizes, n_rows) or (n_sizes, n_rows, n_labels), in the order of the packed rows; votes are converted
-    to indicators first.  Sizes are ascending, and the subset of one contains that of the size before.  Rows with fewer
-    members than a size have NaN.
-    """
-    return _means_in_order(packed, sizes, rng.permutation(packed.n_places))
-
-
-def subset_statistics(
-    packed: PackedOutputs,
-    sizes: IntArray,
-    n_orders: int,
-    rng: np.random.Generator,
-    statistic: Callable[[FloatArray], float],
-) -> FloatArray:
-    """Return a statistic of :func:`subset_mean_orders`, shape (n_orders, n_sizes)."""
-    orders = subset_mean_orders(packed, sizes, n_orders, rng)
-    return np.array([[statistic(mean) for mean in means] for means in orders])
-
-
-def subset_mean_orders(
-    packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator
+def subset_orders(
+    packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator, combine: Combine | None = None
 ) -> Iterator[FloatArray]:
-    """Yield the mean outputs of :func:`subset_means` for several random orders of the members.
+    """Yield what random subsets of each row's members predict together, for several random orders of the members.
 
-    Orders are rotations of random ones, so that every member is used about as often at every size.
+    It is their mean, votes as indicators, or what `combine` returns: shape (n_sizes, n_rows) or (n_sizes, n_rows,
+    n_labels), in the order of the packed rows.  Sizes are ascending, and the subset of one contains that of the size
+    before.  Rows with fewer members than a size have NaN.  Orders are rotations of random ones, so that every member is
+    used about as often at every size.
     """
     if not packed.pieces:
         raise InputError(
@@ -369,7 +350,7 @@ def subset_mean_orders(
             "Train more members or pass more rows."
         )
     for order in islice(_rotations(packed.n_places, n_orders, rng), n_orders):
-        yield _means_in_order(packed, sizes, order)
+        yield _in_order(packed, sizes, order, combine)
 
 
 def combined_outputs(block: RowBlock, combine: Combine) -> FloatArray:
@@ -380,30 +361,6 @@ def combined_outputs(block: RowBlock, combine: Combine) -> FloatArray:
     return found
 
 
-def subset_combinations(
-    packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator, combine: Combine
-) -> Iterator[FloatArray]:
-    """Yield what random subsets of each row's members predict together by a rule other than the mean.
-
-    As :func:`subset_mean_orders`, which is faster, yields their means.
-    """
-    for order in islice(_rotations(packed.n_places, n_orders, rng), n_orders):
-        found = np.full((sizes.size, packed.rows.size), np.nan)
-        for rows, piece in _by_rows(packed):
-            own = piece[order[order < piece.shape[0]]].astype(np.float64)
-            for place, size in enumerate(sizes[sizes <= piece.shape[0]]):
-                found[place, rows] = combine(own[:size])
-        yield found
-
-
-def _by_rows(packed: PackedOutputs) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield each piece with the places of its rows among all packed rows."""
-    start = 0
-    for piece in packed.pieces:
-        yield slice(start, start + piece.shape[1]), piece
-        start += piece.shape[1]
-
-
 def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterator[IntArray]:
     """Yield random orders without end, each in up to `n_orders` rotations with evenly spaced starts."""
     n_starts = min(n_places, n_orders)
@@ -412,20 +369,24 @@ def _rotations(n_places: int, n_orders: int, rng: np.random.Generator) -> Iterat
         yield from (np.roll(order, -(place * n_places // n_starts)) for place in range(n_starts))
 
 
-def _means_in_order(packed: PackedOutputs, sizes: IntArray, order: IntArray) -> FloatArray:
-    """Return the mean outputs of subsets made by adding each row's packed outputs in the given order."""
+def _in_order(packed: PackedOutputs, sizes: IntArray, order: IntArray, combine: Combine | None) -> FloatArray:
+    """Return what subsets predict that are made by adding each row's packed outputs in the given order."""
     shape = (packed.n_labels,) if packed.n_labels else ()
-    means = np.full((sizes.size, packed.rows.size, *shape), np.nan)
-    for rows, piece in _by_rows(packed):
+    found, end = np.full((sizes.size, packed.rows.size, *shape), np.nan), 0
+    for piece in packed.pieces:
+        rows, end = slice(end, end + piece.shape[1]), end + piece.shape[1]
         members = order[order < piece.shape[0]]
         values = piece if piece.ndim == 2 + len(shape) else piece[..., None] == np.arange(packed.n_labels)
         total, start = np.zeros(values.shape[1:]), 0
         for place, size in enumerate(sizes[sizes <= members.size]):
+            if combine is not None:
+                found[place, rows] = combine(values[members[:size]].astype(np.float64))
+                continue
             # One member after the other: a product of matrices would round equal means of two rows differently.
             total += np.add.reduce(values[members[start:size]], axis=0, dtype=np.float64)
-            means[place, rows] = total / size
+            found[place, rows] = total / size
             start = size
-    return means
+    return found
 
 
 RowIndex = NDArray[np.intp]

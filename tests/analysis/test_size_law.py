@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ens_plugin.analysis.labels import agreement_law, curve_sizes
-from ens_plugin.analysis.metric_curves import LabelMetricCurve, MetricChange, MetricLaw, Resampled
+from ens_plugin.analysis.metric_curves import MetricCurve, MetricLaw, Resampled, SubsetAverages, subset_curve
 from ens_plugin.analysis.sizes import NoLimit, SizeLaw
 from ens_plugin.core.error_curve import extrapolate
 from ens_plugin.core.intervals import ErrorDraws, interval_of_draws
@@ -48,14 +48,17 @@ def of_squares() -> SizeLaw:
 def of_ranking() -> SizeLaw:
     sizes = np.array([1, 2, 3, 5, 8, 12, 20])
     by_order = np.tile(0.9 - 0.3 / sizes, (4, 1))
-    change = MetricChange(extrapolate(sizes, by_order[0]), by_order, (0.0, 1.0), (4, 6), Resampled(0.001, 0.0, 1e-6))
-    return MetricLaw(change, settings_of("roc_auc", 0.01), 0.01)
+    averages, settings = SubsetAverages(sizes, by_order, (4, 6), np.arange(5)), settings_of("roc_auc", 0.01)
+    moments = Resampled(0.001, 0.0, 1e-6)
+    return MetricLaw(
+        subset_curve(extrapolate(sizes, by_order[0]), averages, moments, (0.0, 1.0), settings), settings, 0.01
+    )
 
 
 def of_labels() -> SizeLaw:
     sizes = np.append(np.arange(1.0, 4001.0, 2.0), np.inf)
     slopes = np.random.default_rng(0).normal(0.3, 0.05, (50, 1))
-    change = LabelMetricCurve(sizes, 0.8 - 0.3 / sizes, 0.8 - slopes / sizes, 0.0)
+    change = MetricCurve(sizes, 0.8 - 0.3 / sizes, 0.8 - slopes / sizes, 0.0)
     return MetricLaw(change, settings_of("f1", 0.01), 0.01)
 
 

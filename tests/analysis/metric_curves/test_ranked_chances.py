@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis.metric_rows import rank_chances, ranking_offset
-from ens_plugin.analysis.metrics import AREA, Ranking
+from tests.analysis.metrics.test_rankings import AREA
 from tests.forests import Array
 
 SCORES = {"roc_auc": roc_auc_score, "average_precision": average_precision_score}
@@ -83,8 +83,8 @@ def test_offset_is_that_of_the_variances_by_label() -> None:
         member += np.average(variance[own], weights=w) / 2.0
     expected = member / limits * (0.75 - (centres[1] - centres[0]) ** 2 / limits / 8.0)
     given = (is_first, weight)
-    assert ranking_offset(Ranking(1, AREA), mean, variance, trials, *given) == pytest.approx(expected, rel=2e-3)
+    assert ranking_offset(AREA, mean, variance, trials, *given) == pytest.approx(expected, rel=2e-3)
     # The noise of the members explains more than all of the spread of their means.
-    assert ranking_offset(Ranking(1, AREA), mean, 9.0 * variance, trials, *given) == 0.0
+    assert ranking_offset(AREA, mean, 9.0 * variance, trials, *given) == 0.0
     many, equal = np.full(400, 20.0), mean - 1.2 * is_first
-    assert ranking_offset(Ranking(1, AREA), equal, 13.0 * variance, many, *given) == 20.0
+    assert ranking_offset(AREA, equal, 13.0 * variance, many, *given) == 20.0

@@ -99,7 +99,7 @@ def test_a_log_loss_without_probabilities_of_0_is_averaged_and_continued_in_a_li
 
 def test_the_noise_of_the_orders_is_that_of_their_mean() -> None:
     by_order = np.random.default_rng(4).normal(size=(30, 3))
-    averages = SubsetAverages(np.array([1, 2, 4]), by_order, (1, 2), np.arange(5), False)
+    averages = SubsetAverages(np.array([1, 2, 4]), by_order, (1, 2), np.arange(5))
     np.testing.assert_allclose(averages.covariance, np.cov(by_order, rowvar=False))
     np.testing.assert_allclose(averages.mean_covariance, np.cov(by_order, rowvar=False) / 30)
 

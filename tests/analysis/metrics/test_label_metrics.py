@@ -22,7 +22,7 @@ from sklearn.metrics import (
     recall_score,
 )
 
-from ens_plugin.analysis.label_metrics import matrix_metric
+from ens_plugin.analysis.formulas import scored_matrix
 from ens_plugin.analysis.metrics import resolve_scorer
 
 Array = NDArray[Any]
@@ -35,21 +35,16 @@ OTHERS = {
     "linear kappa": make_scorer(cohen_kappa_score, weights="linear"),
     "quadratic kappa": make_scorer(cohen_kappa_score, weights="quadratic"),
     "F2": make_scorer(fbeta_score, beta=2, average="macro"),
+    "F3": make_scorer(fbeta_score, beta=3, average="micro"),
     "F0.5": make_scorer(fbeta_score, beta=0.5, average="weighted"),
     "adjusted": make_scorer(balanced_accuracy_score, adjusted=True),
 }
 
 
-class Counted:
-    """A scorer that counts how often it is called."""
-
-    def __init__(self, scorer: Any, classes: Array) -> None:
-        self.metric = resolve_scorer("metric", scorer, classes, "probabilities")
-        self.n_calls = 0
-
-    def __call__(self, target: Array, output: Array, weight: Array) -> float:
-        self.n_calls += 1
-        return self.metric.value(target, output, weight)
+def formula_of(scorer: Any, classes: Array) -> Any:
+    """The formula of a scorer as a function of the confusion matrix, or None; and the scorer as a metric."""
+    metric = resolve_scorer("metric", scorer, classes, "probabilities")
+    return None if metric.formula is None else metric.formula.matrix, metric
 
 
 def matrices(n_labels: int) -> list[Array]:
@@ -75,20 +70,16 @@ def test_a_formula_is_found_and_has_the_values_of_the_scorer(name: str, n_labels
     classes = (
         np.arange(n_labels) if "label" in name or n_labels == 2 else np.array([f"label {k}" for k in range(n_labels)])
     )
-    scorer = Counted(OTHERS.get(name) or get_scorer(name), classes)
-    value = matrix_metric(scorer, classes)
-    n_calls = scorer.n_calls
+    value, metric = formula_of(OTHERS.get(name) or get_scorer(name), classes)
     for matrix in matrices(n_labels):
-        found = value(matrix)
         truth, predicted = rows_of(matrix)
-        expected = scorer.metric.value(classes[truth], np.eye(n_labels)[predicted])
-        assert found == pytest.approx(expected, abs=1e-12)
-    assert scorer.n_calls == n_calls <= 8
+        expected = metric.value(classes[truth], np.eye(n_labels)[predicted])
+        assert value(matrix) == pytest.approx(expected, abs=1e-12)
 
 
 def test_weights_and_repeated_rows_are_the_same_matrix() -> None:
     classes = np.array([0, 1])
-    value = matrix_metric(Counted(get_scorer("f1"), classes), classes)
+    value, _ = formula_of(get_scorer("f1"), classes)
     rng = np.random.default_rng(0)
     truth, predicted, weight = rng.integers(2, size=50), rng.integers(2, size=50), rng.gamma(1.0, size=50)
     matrix = np.zeros((2, 2))
@@ -101,20 +92,17 @@ def test_weights_and_repeated_rows_are_the_same_matrix() -> None:
     [
         make_scorer(precision_score, zero_division=1.0),
         make_scorer(lambda y, p, sample_weight=None: float(np.average((y == p) * (1 + y), weights=sample_weight))),
-        make_scorer(fbeta_score, beta=3.0),
+        make_scorer(f1_score, labels=[1]),
     ],
 )
 def test_without_a_formula_the_scorer_itself_is_called(scorer: Any) -> None:
     classes = np.array([0, 1])
-    counted = Counted(scorer, classes)
-    value = matrix_metric(counted, classes)
-    matrix = np.array([[30.0, 4.0], [6.0, 9.0]])
-    n_calls = counted.n_calls
-    found = value(matrix)
-    assert counted.n_calls == n_calls + 1
-    truth, predicted = [0, 0, 1, 1], [0, 1, 0, 1]
+    value, metric = formula_of(scorer, classes)
+    assert value is None
+    found = scored_matrix(metric.value, classes)(np.array([[30.0, 4.0], [6.0, 9.0]]))
+    truth, predicted = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     assert found == scorer._score_func(
-        np.array(truth), np.array(predicted), sample_weight=matrix.ravel(), **scorer._kwargs
+        truth, predicted, sample_weight=np.array([30.0, 4.0, 6.0, 9.0]), **scorer._kwargs
     )
 
 
@@ -124,7 +112,7 @@ def test_without_a_formula_the_scorer_itself_is_called(scorer: Any) -> None:
 )
 def test_a_matrix_on_which_a_metric_has_no_spread_has_its_value_of_scikit_learn(function: Any) -> None:
     classes = np.array([0, 1])
-    value = matrix_metric(Counted(make_scorer(function), classes), classes)
+    value, _ = formula_of(make_scorer(function), classes)
     for matrix in (np.diag([5.0, 3.0]), np.array([[5.0, 0.0], [3.0, 0.0]]), np.array([[0.0, 5.0], [0.0, 3.0]])):
         truth, predicted = rows_of(matrix)
         options = {} if function in (accuracy_score, matthews_corrcoef) else {"zero_division": 0.0}

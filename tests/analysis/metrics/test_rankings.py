@@ -10,8 +10,10 @@ import pytest
 from scipy.special import ndtr
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from ens_plugin.analysis.metrics import AREA, PRECISION, Ranking
+from ens_plugin.analysis.formulas import Ranking, _normal_area, _normal_precision, expected_area, expected_precision
 
+AREA = Ranking(1, expected_area, _normal_area)
+PRECISION = Ranking(1, expected_precision, _normal_precision)
 KINDS = [(AREA, roc_auc_score), (PRECISION, average_precision_score)]
 
 
@@ -21,8 +23,8 @@ def test_chances_of_0_and_1_are_labels(kind: Any, reference: Any, label: int) ->
     rng = np.random.default_rng(0)
     y, second = rng.integers(0, 2, 40), rng.integers(0, 8, 40) / 8.0
     output, weight = np.stack([1.0 - second, second], axis=1), rng.integers(1, 4, 40).astype(float)
-    found = Ranking(label, kind, -2.0).expected(output)((y == label).astype(float), weight)
-    assert found == pytest.approx(-2.0 * reference(y == label, output[:, label], sample_weight=weight), rel=1e-12)
+    found = kind.expected(output[:, label])((y == label).astype(float), weight)
+    assert found == pytest.approx(reference(y == label, output[:, label], sample_weight=weight), rel=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "reference"), KINDS)
@@ -62,7 +64,7 @@ def test_the_area_is_a_line_in_the_offset_size(distance: float) -> None:
         end = areas[1] - inverse[1] * (areas[0] - areas[1]) / (inverse[0] - inverse[1])
         return abs(float(end - limit))
 
-    factor = Ranking(1, AREA).offset_factor(distance, 0.5)
+    factor = AREA.offset_factor(distance, 0.5)
     assert factor == pytest.approx(0.75 - distance**2 / 8.0, abs=1e-3)
     assert missed(factor * variance) < 0.1 * missed(0.0)
 
@@ -71,8 +73,8 @@ def test_precision_of_a_rare_label_has_a_larger_offset_than_the_area() -> None:
     """At a small share the metric is convex in the distance."""
     variance, sizes, share, distance = 3.0, np.array([10.0, 20.0]), 0.08, 1.0
     values = [PRECISION.of_normal(distance / float(np.sqrt(1.0 + variance / size)), share) for size in sizes]
-    factor = Ranking(1, PRECISION).offset_factor(distance, share)
-    assert factor > Ranking(1, AREA).offset_factor(distance, share)
+    factor = PRECISION.offset_factor(distance, share)
+    assert factor > AREA.offset_factor(distance, share)
     inverse = 1.0 / (sizes + factor * variance)
     end = values[1] - inverse[1] * (values[0] - values[1]) / (inverse[0] - inverse[1])
     way = PRECISION.of_normal(distance, share) - values[1]
