@@ -138,11 +138,9 @@ class KnownRows:
 def build_report(
     adapter: EnsembleAdapter, tallied: Evidence, settings: ResolvedOptions, known: KnownRows
 ) -> EnsembleReport:
-    """Return the report of an analysis, in this order.
-
-    The rows that can be used, weighted to represent all; the estimates from them; the errors by label; and all
-    findings.
-    """
+    """Return the report of an analysis, in this order."""
+    # The rows that can be used, weighted to represent all; the estimates from them; the errors by label; and all
+    # findings.
     usable = _usable_rows(tallied, adapter.n_members)
     shares = row_shares(adapter, tallied, usable, _members_needed(tallied))
     evidence = _evidence(tallied, shares, usable, settings)
@@ -408,10 +406,8 @@ def _below_zero_notes(curve: ErrorCurve) -> tuple[Finding, ...]:
 
 
 def _may_move_error(share: float, curve: ErrorCurve, n_members: int) -> bool:
-    """Return whether a share of the rows, with the largest loss or twice the others', would move the error too far.
-
-    That is beyond its interval.  Where there is none, any row might.
-    """
+    """Return whether a share of the rows, with the largest loss or twice the others', would move the error too far."""
+    # That is beyond its interval. Where there is none, any row might.
     if share == 0 or not curve.reaches(n_members):
         return share > 0
     error, (low, high) = curve.at(n_members), curve.interval_at(n_members)
@@ -772,10 +768,8 @@ def analyze_outputs(
     progress: Progress | None = None,
     limit: TimeLimit | None = None,
 ) -> tuple[EnsembleReport, IntArray]:
-    """Return the report of the worst output, with that of each in ``outputs``, and the rows that prove the model.
-
-    An output's report is that of the same members predicting it alone.
-    """
+    """Return the report of the worst output, with that of each in ``outputs``, and the rows that prove the model."""
+    # An output's report is that of the same members predicting it alone.
     names, columns = _columns(ensemble, n_outputs, y)
     options = replace(options, groups=_group_codes(options, ensemble, X, columns))
     reports, positions = dict[str, EnsembleReport](), dict[str, IntArray]()

@@ -47,10 +47,8 @@ DEFAULT_TOLERANCE = 0.01  # of labels, and of metrics
 
 
 def resolve_options(adapter: EnsembleAdapter, options: AnalysisOptions, y: ArrayLike | None = None) -> ResolvedOptions:
-    """Return the checked options of an analysis, with ``"auto"`` and None replaced by values.
-
-    The target `y` is that of the rows, for a metric about the rarer label; None where it is not at hand.
-    """
+    """Return the checked options of an analysis, with ``"auto"`` and None replaced by values."""
+    # The target `y` is that of the rows, for a metric about the rarer label; None where it is not at hand.
     if adapter.n_members < 2:
         raise TooFewMembersError(
             "The ensemble has one member, from which no curve over sizes can be estimated. Train at least 2, better 50."
@@ -186,10 +184,8 @@ def _n_threads(n_jobs: int | None) -> int:
 
 @contextmanager
 def granted_threads(n_jobs: int | None) -> Iterator[None]:
-    """Grant the block as many threads as `n_jobs` stands for, and one to BLAS.
-
-    With more threads, sums of BLAS depend on the number of cores, and BLAS competes with joblib's threads.
-    """
+    """Grant the block as many threads as `n_jobs` stands for, and one to BLAS."""
+    # With more threads, sums of BLAS depend on the number of cores, and BLAS competes with joblib's threads.
     with (
         parallel_config(backend="threading", n_jobs=_n_threads(n_jobs)),
         _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas"),

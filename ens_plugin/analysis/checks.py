@@ -60,10 +60,8 @@ class AlikeRows(NamedTuple):
 
 
 def alike_findings(adapter: EnsembleAdapter, sample: Sample, rows: AlikeRows) -> tuple[Finding, ...]:
-    """Return findings where members err less on a row because they drew one that is equal, follows or is near.
-
-    Each is asked only where the ones before found nothing: equal rows that follow each other are also near.
-    """
+    """Return findings where members err less on a row because they drew one that is equal, follows or is near."""
+    # Each is asked only where the ones before found nothing: equal rows that follow each other are also near.
     equal = _equal_rows(adapter, sample, rows)
     if equal or adapter.loss_name is not None:
         return equal
@@ -130,10 +128,8 @@ LEAST_CHANGES = 0.6
 
 
 def _following_rows(adapter: EnsembleAdapter, sample: Sample, rows: AlikeRows) -> tuple[Finding, ...]:
-    """Return a doubt, or of sorted rows a warning, where members predict rows better whose neighbours they drew.
-
-    Rows in random order are exchangeable, so that both losses are equal in expectation.
-    """
+    """Return a doubt, or of sorted rows a warning, where members predict rows better whose neighbours they drew."""
+    # Rows in random order are exchangeable, so that both losses are equal in expectation.
     bags = rows.bags
     if bags is None or bags.n_members != sample.block.counted.shape[0]:
         return ()
@@ -195,11 +191,9 @@ class _Columns:
 
 
 def _near_rows(adapter: EnsembleAdapter, sample: Sample, table: Any) -> tuple[Finding, ...]:
-    """Return a doubt about made rows, or where members err less on a row whose nearest row they drew.
-
-    The nearest of many independent rows is of use too, where there is little noise, so that the columns have to tell of
-    subjects as well.  Of more than 5000 rows, the nearest ones are looked for among 5000.
-    """
+    """Return a doubt about made rows, or where members err less on a row whose nearest row they drew."""
+    # The nearest of many independent rows is of use too, where there is little noise, so that the columns have to tell
+    # of subjects as well. Of more than 5000 rows, the nearest ones are looked for among 5000.
     sample = sample.some_rows(MOST_ROWS)
     n_rows, n_members = sample.rows.size, adapter.n_members
     if table is None or n_members < FEWEST_MEMBERS_WITH_MATES or n_rows < FEWEST_ROWS_WITH_MATES:
@@ -225,10 +219,8 @@ def _near_in_ensemble(
     queries: NDArray[np.intp],
     compared: int,
 ) -> tuple[Finding, ...]:
-    """Return the doubt where the nearest row is that of the members, one half of which judges what the other finds.
-
-    So neighbours are not chosen for the losses of those that judge them.
-    """
+    """Return the doubt where the nearest row is that of the members, one half of which judges what the other finds."""
+    # So neighbours are not chosen for the losses of those that judge them.
     outputs, counted, half = _one_output(block), block.counted, len(losses) // 2
     halves = slice(0, half), slice(half, 2 * half)
     near = [nearness_in_ensemble(outputs[own][:compared], counted[own][:compared], ranks, queries) for own in halves]
@@ -478,10 +470,8 @@ def unequal_bag_doubts(adapter: EnsembleAdapter, sample: Sample) -> tuple[Findin
 
 
 def warn_of_doubts(report: EnsembleReport, *, but: str = "") -> None:
-    """Warn of each doubt of a report that a function returns inside something else, or not at all.
-
-    A doubt that the text `but` has in it, which the user has been told, is left out.
-    """
+    """Warn of each doubt of a report that a function returns inside something else, or not at all."""
+    # A doubt that the text `but` has in it, which the user has been told, is left out.
     for doubt in report.basis.doubts:
         if doubt not in but:
             warn_user(doubt, WeakEstimateWarning)

@@ -54,11 +54,9 @@ def hash_rows(features: Any, rows: Any) -> HashedRows | None:
 
 
 def row_hashes(table: Any, chosen: NDArray[np.bool_] | None = None) -> Hashes:
-    """Return a hash of each row over all columns, or over some; equal values have equal hashes, others hardly ever.
-
-    0 equals -0, 1 equals 1.0, and a missing value equals a missing value.  The time is proportional to the number of
-    stored values.
-    """
+    """Return a hash of each row over all columns, or over some; equal values have equal hashes, others hardly ever."""
+    # 0 equals -0, 1 equals 1.0, and a missing value equals a missing value. The time is proportional to the number of
+    # stored values.
     n_rows, n_columns = table.shape
     sets = np.ones((1, n_columns), dtype=bool) if chosen is None else chosen
     factors = _mixed(np.arange(1, n_columns + 1, dtype=np.uint64)) | np.uint64(1)

@@ -105,11 +105,9 @@ def algorithmic_sd(
     n_members: int,
     groups: NDArray[np.integer] | None,
 ) -> float:
-    """Return the standard deviation of the error over seeds.
-
-    It is estimated from the sampled rows, each with its slope, own variance and, where there are any, group.  For
-    held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
-    """
+    """Return the standard deviation of the error over seeds."""
+    # It is estimated from the sampled rows, each with its slope, own variance and, where there are any, group. For
+    # held-out rows it is that of the error on these rows; for out-of-bag rows, on infinitely many new rows.
     n_rows, counted = weight.n_rows, sample.block.counted
     relative = sample.weight / (weight.total.sum() / n_rows)
     if counted.all():

@@ -150,11 +150,9 @@ def tally_rows(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> Evidence:
-    """Return what remains of the out-of-bag members' outputs for each row, and sampled outputs.
-
-    `tally` makes a tally of a block, by default that of the task.  Blocks are read in as many threads as joblib's
-    context allows; the result does not depend on it.
-    """
+    """Return what remains of the out-of-bag members' outputs for each row, and sampled outputs."""
+    # `tally` makes a tally of a block, by default that of the task. Blocks are read in as many threads as joblib's
+    # context allows; the result does not depend on it.
     n_rows = target.size
     kept, sampled = _sampled_rows(adapter, weight, sampling_seed(rng), METRIC_ROWS if with_metric else 0)
     reader = BlockReader(adapter, features, bags, target, weight, kept, with_metric, tally)
@@ -191,12 +189,10 @@ def tally_in_time(
     rng: np.random.Generator,
     limit: TimeLimit,
 ) -> tuple[IntArray, Evidence]:
-    """Return the places of the rows that were read until time was over, ascending, and the tallies of these rows.
-
-    Each block has as many rows as all before it, so that it takes about as long as they did.  Rows are read by the keys
-    by which they are sampled, so that those read are a random part of all, with the first rows of the sample in it.
-    Where they are all rows, the tallies are those of :func:`tally_rows`.
-    """
+    """Return the places of the rows that were read until time was over, ascending, and the tallies of these rows."""
+    # Each block has as many rows as all before it, so that it takes about as long as they did. Rows are read by the
+    # keys by which they are sampled, so that those read are a random part of all, with the first rows of the sample in
+    # it. Where they are all rows, the tallies are those of tally_rows.
     n_rows, seed = target.size, sampling_seed(rng)
     kept, sampled = _sampled_rows(adapter, weight, seed, METRIC_ROWS_IN_TIME if with_metric else 0)
     is_kept = np.zeros(n_rows, dtype=np.bool_)
@@ -357,10 +353,8 @@ def block_rows(adapter: EnsembleAdapter, wanted: int) -> int:
 def _sampled_rows(
     adapter: EnsembleAdapter, weight: FloatArray, seed: int, metric_rows: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the rows whose members' outputs are kept, and those of them for all estimates except that of a metric.
-
-    `metric_rows` is the largest number of rows that a metric is computed on; 0 without a metric.
-    """
+    """Return the rows whose members' outputs are kept, and those of them for all estimates except that of a metric."""
+    # `metric_rows` is the largest number of rows that a metric is computed on; 0 without a metric.
     weighted = np.flatnonzero(weight > 0)
     limit = sample_limit(adapter, label_count(adapter))
     if weighted.size <= limit:

@@ -90,10 +90,8 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
 def _variance_of_unseen(
     candidate: MetricRows, baseline: MetricRows, places: tuple[NDArray[np.intp], NDArray[np.intp]]
 ) -> float:
-    """Return the variance of the difference that rows of a kind not among these rows may add.
-
-    For each label and each ensemble, half a row of this label is assumed that this ensemble alone predicts right.
-    """
+    """Return the variance of the difference that rows of a kind not among these rows may add."""
+    # For each label and each ensemble, half a row of this label is assumed that this ensemble alone predicts right.
     pair = (candidate, baseline)
     outputs = [rows.linked[here] for rows, here in zip(pair, places, strict=True)]
     target = candidate.sample.block.target[places[0]].astype(np.intp)

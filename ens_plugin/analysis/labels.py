@@ -126,10 +126,8 @@ class LabelEstimates:
 
     @property
     def ties_to(self) -> float:
-        """Return the largest even size up to which an ensemble has exactly the error of one with a member less.
-
-        It is infinite for votes on two labels, 2 for votes on more labels, and 0 for probabilities and scores.
-        """
+        """Return the largest even size up to which an ensemble has exactly the error of one with a member less."""
+        # It is infinite for votes on two labels, 2 for votes on more labels, and 0 for probabilities and scores.
         return largest_tied(self.draws.n_labels, has_votes=self.has_votes)
 
     @cached_property
@@ -183,11 +181,9 @@ class LabelEstimates:
         return np.vstack([found, np.zeros(wrong.shape[0])])
 
     def even_shift(self, wanted: ArrayLike, code: int | None = None) -> FloatArray | None:
-        """Return the error at even sizes if the first of two labels wins ties, minus that if a tie is half an error.
-
-        An odd size is replaced by the even one above it.  It is that of all rows, or of those of one label.  None where
-        votes do not tie so often.
-        """
+        """Return the error at even sizes if the first of two labels wins ties, minus that if a tie is half an error."""
+        # An odd size is replaced by the even one above it. It is that of all rows, or of those of one label. None where
+        # votes do not tie so often.
         if not np.isinf(self.ties_to):
             return None
         target, share = self.draws.target, self.draws.share
@@ -230,10 +226,8 @@ class LabelEstimates:
         return error, part.sd(values)
 
     def confusions(self, place: int, weights: FloatArray) -> FloatArray:
-        """Return the confusion matrix at one of the sizes under some weights of the drawn rows, (n_weights, k, k).
-
-        The wrong labels are multiplied by one factor, so that their share is the estimated error.
-        """
+        """Return the confusion matrix at one of the sizes under some weights of the drawn rows, (n_weights, k, k)."""
+        # The wrong labels are multiplied by one factor, so that their share is the estimated error.
         matrices = self.draws.confusion(self.sizes[place], weights)
         wrong = float(self.draws.mean(self.errors[[place]])[0])
         factor = self.error[place] / wrong if wrong > 0.0 else 1.0
@@ -266,10 +260,8 @@ class LabelledEstimates(Estimates):
 
 
 def scaled_errors(matrices: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return confusion matrices whose wrong labels on the rows of each label are multiplied by factors, (n, k).
-
-    As many rows more or fewer are right, and no more than all of them are wrong.
-    """
+    """Return confusion matrices whose wrong labels on the rows of each label are multiplied by factors, (n, k)."""
+    # As many rows more or fewer are right, and no more than all of them are wrong.
     total = matrices.sum(axis=2)
     right = np.einsum("nkk->nk", matrices)
     wrong = total - right
@@ -282,10 +274,8 @@ def scaled_errors(matrices: FloatArray, factors: FloatArray) -> FloatArray:
 
 
 def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_to: float = 0.0) -> ErrorDraws:
-    """Return the share of labels that are not the infinite ensemble's at some sizes, with draws of it.
-
-    `ties_to` is the largest even size up to which votes change as many labels as those of a member less.
-    """
+    """Return the share of labels that are not the infinite ensemble's at some sizes, with draws of it."""
+    # `ties_to` is the largest even size up to which votes change as many labels as those of a member less.
     changes = draws.changes(sizes)
     loss = draws.mean(changes)
     relative = draws.covariance(changes) / np.maximum(np.outer(loss, loss), NEGLIGIBLE**2)
@@ -299,10 +289,8 @@ def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_
 def draw_alike_rows(
     sample: Sample, cell: AnyIntArray | None, n_effective: float, *, has_scores: bool
 ) -> LabelDraws | None:
-    """Return draws of records of alike rows, on which members' luck is the same; None where most rows differ.
-
-    Each record is one observation of the densities, and stands for as many independent rows as it has of the weight.
-    """
+    """Return draws of records of alike rows, on which members' luck is the same; None where most rows differ."""
+    # Each record is one observation of the densities, and stands for as many independent rows as it has of the weight.
     found = merge_alike(sample, cell)
     if found is None:
         return None
@@ -314,11 +302,9 @@ def draw_alike_rows(
 
 
 def labelled_by_members(sample: Sample) -> Sample:
-    """Return rows with the label that a member of each, drawn at random, predicts; it no longer counts.
-
-    The row model is about rows with labels and other members' outputs.  Given a row, a member's label is drawn as
-    independently of the others' as a true label is.  Two members are too few to leave one out.
-    """
+    """Return rows with the label that a member of each, drawn at random, predicts; it no longer counts."""
+    # The row model is about rows with labels and other members' outputs. Given a row, a member's label is drawn as
+    # independently of the others' as a true label is. Two members are too few to leave one out.
     block = sample.block
     if block.trials.min() <= FEWEST_LEFT:
         return sample
@@ -332,12 +318,10 @@ def labelled_by_members(sample: Sample) -> Sample:
 
 
 def gap_doubts(draws: LabelDraws, block: RowBlock, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
-    """Return a doubt where too few votes leave open whether rows have close votes at all.
-
-    The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be eight times as rough
-    hardly changes the agreement.  Where it has fewer rows with close votes, the smooth one may fill a gap.  Records of
-    alike rows have votes enough to show gaps.
-    """
+    """Return a doubt where too few votes leave open whether rows have close votes at all."""
+    # The density of the votes of ordinary ensembles is as smooth as assumed, and one that may be eight times as rough
+    # hardly changes the agreement. Where it has fewer rows with close votes, the smooth one may fill a gap. Records of
+    # alike rows have votes enough to show gaps.
     are_records, votes = bool(np.any(draws.unseen < 1.0)), float(block.trials.mean())
     if settings.respects != ("agreement",) or votes < LEAST_VOTES or not are_votes(block) or are_records:
         return ()
@@ -389,10 +373,8 @@ def read_labels(rows: Evidence, n_members: int, settings: ResolvedOptions, *, ha
 
 
 def between(sizes: FloatArray, values: FloatArray, wanted: ArrayLike) -> FloatArray:
-    """Return values of curves at any size, interpolated in the root of 1/size between those at some sizes.
-
-    The sizes are along the last axis of the values.
-    """
+    """Return values of curves at any size, interpolated in the root of 1/size between those at some sizes."""
+    # The sizes are along the last axis of the values.
     places = np.asarray(wanted, dtype=np.float64) ** -0.5
     # Slopes of nearly flat curves have inverses that overflow to infinity, which stands for no slope.
     with np.errstate(over="ignore", divide="ignore"):
@@ -434,11 +416,9 @@ def curve_sizes(max_size: int, present: float) -> FloatArray:
 def draw_labels(
     sample: Sample, weight: FloatArray, rates: SubsetRates, *, has_scores: bool, are_records: bool = False
 ) -> LabelDraws:
-    """Return draws of what infinitely many members would predict for some rows, from the row model of their outputs.
-
-    Of raw scores, they are of the margins over the strongest rival by all members and by half of them.  So they are of
-    probabilities of records of alike rows, each with a spread of its own.
-    """
+    """Return draws of what infinitely many members would predict for some rows, from the row model of their outputs."""
+    # Of raw scores, they are of the margins over the strongest rival by all members and by half of them. So they are of
+    # probabilities of records of alike rows, each with a spread of its own.
     block = sample.block
     if not has_scores and not (are_records and not are_votes(block)):
         return draw_shares(fit_label_shares(record_labels(sample, weight)), rates)
@@ -605,11 +585,9 @@ def label_errors(
     sample: Sample,
     groups: NDArray[np.integer] | None,
 ) -> tuple[LabelErrors, ...]:
-    """Return the error of each label at the current and recommended size and at infinity, and the confusion matrix.
-
-    All errors are multiplied so that their mean is the error of the report, which is corrected by subsets of the
-    members.
-    """
+    """Return the error of each label at the current and recommended size and at infinity, and the confusion matrix."""
+    # All errors are multiplied so that their mean is the error of the report, which is corrected by subsets of the
+    # members.
     if adapter.classes is None or not isinstance(estimates, LabelledEstimates):
         return ()
     found = estimates.labels
@@ -648,10 +626,8 @@ def _errors(
     predicted: NDArray[np.intp],
     sizes: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the errors, shape (n_sizes, n_labels), and the independent rows that each label's first error is worth.
-
-    With few rows, the error at the first size is the share of rows whose members together predict a wrong label.
-    """
+    """Return the errors, shape (n_sizes, n_labels), and the independent rows that each label's first error is worth."""
+    # With few rows, the error at the first size is the share of rows whose members together predict a wrong label.
     error = np.full((sizes.size, len(rows_of)), np.nan)
     n_worth, known, draws = np.full(len(rows_of), np.nan), ~np.isnan(sizes), found.draws
     for code, rows in enumerate(rows_of):
@@ -674,11 +650,9 @@ def _sd_over_members(
     adapter: EnsembleAdapter,
     of_rows: FloatArray,
 ) -> FloatArray:
-    """Return the standard deviation of each label's error over draws of the members, for raw scores.
-
-    Members that lean to one label raise the errors of the others, so that each varies far more than their mean.  0
-    where it is small beside `of_rows`, that over samples of rows.
-    """
+    """Return the standard deviation of each label's error over draws of the members, for raw scores."""
+    # Members that lean to one label raise the errors of the others, so that each varies far more than their mean. 0
+    # where it is small beside `of_rows`, that over samples of rows.
     found = np.zeros(len(rows_of))
     if adapter.output_kind != "scores":
         return found
@@ -702,10 +676,8 @@ def _sd_over_members(
 
 
 def _linear_luck(margins: FloatArray, counted: NDArray[np.bool_]) -> float:
-    """Return to the first order the luck of the members that all rows share, as a standard deviation of their error.
-
-    The mean margins are normal.
-    """
+    """Return to the first order the luck of the members that all rows share, as a standard deviation of their error."""
+    # The mean margins are normal.
     known, n = margins * counted, counted.sum(axis=0)
     mean = known.sum(axis=0) / n
     variance = np.einsum("mr,mr->r", known, known) / n - np.square(mean)
@@ -722,11 +694,9 @@ def _rows_worth(error: float, sd: float, n_rows: float) -> float:
 
 
 def _factors(error: FloatArray, share: FloatArray, level: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return the factor of the errors at each size, by which their mean over labels becomes the level.
-
-    A level that is not known is interpolated in 1/size above the first size; below it, the first factor holds.  The
-    factors themselves may differ by any power of ten where hardly a row is wrong, and are not interpolated.
-    """
+    """Return the factor of the errors at each size, by which their mean over labels becomes the level."""
+    # A level that is not known is interpolated in 1/size above the first size; below it, the first factor holds. The
+    # factors themselves may differ by any power of ten where hardly a row is wrong, and are not interpolated.
     present = (share > 0) & ~np.isnan(error[0])
     if not present.any():
         return np.ones_like(level)

@@ -111,11 +111,9 @@ def _predicted(model: Any, rows: Any) -> tuple[tuple[str, ...], FloatArray]:
 
 
 def member_sums(model: Any, X: Any) -> FloatArray:
-    """Return for each member a random weighted sum of all that it predicts for some rows, shape (n_members,).
-
-    Two members that differ for any row have other sums.  Of several outputs, the members of each come one after the
-    other.
-    """
+    """Return for each member a random weighted sum of all that it predicts for some rows, shape (n_members,)."""
+    # Two members that differ for any row have other sums. Of several outputs, the members of each come one after the
+    # other.
     ensemble, rows = unwrap(model, X, are_fresh=True)
     n_outputs = output_count(ensemble)
     if n_outputs > 1:

@@ -123,11 +123,9 @@ class Rows:
 def read_rows(
     adapter: EnsembleAdapter, X: Any, y: ArrayLike, options: AnalysisOptions, metric: ResolvedMetric | None
 ) -> Rows:
-    """Return the rows as an adapter takes them, after every check that needs no outputs of all members.
-
-    Of training rows, the bags are read and proved; of held-out rows, those that the model was trained on are refused.
-    Outputs that the library stored are compared where groups are given, because they are of the bags without groups.
-    """
+    """Return the rows as an adapter takes them, after every check that needs no outputs of all members."""
+    # Of training rows, the bags are read and proved; of held-out rows, those that the model was trained on are refused.
+    # Outputs that the library stored are compared where groups are given, because they are of the bags without groups.
     adapter.check_form()
     labels = target_array(y)
     target = _narrowed(encode_target(adapter, labels), adapter)

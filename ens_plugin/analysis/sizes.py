@@ -38,17 +38,13 @@ class SizeLaw(Protocol):
     """
 
     def losses(self, sizes: ArrayLike) -> FloatArray:
-        """Return the estimated loss at each size, in the unit of the quantity, shape (n_sizes,).
-
-        NaN where the limit of the quantity is not known.
-        """
+        """Return the estimated loss at each size, in the unit of the quantity, shape (n_sizes,)."""
+        # NaN where the limit of the quantity is not known.
         ...
 
     def size_within(self, tolerance: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the loss is within the tolerance; None if above `max_size`.
-
-        Of votes, odd sizes alone are considered: an even one errs as often as the odd one below it.
-        """
+        """Return the smallest size from which on the loss is within the tolerance; None if above `max_size`."""
+        # Of votes, odd sizes alone are considered: an even one errs as often as the odd one below it.
         ...
 
     def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
@@ -104,11 +100,9 @@ def recommend(
     settings: ResolvedOptions,
     loss: float | None = None,
 ) -> SizeRecommendation:
-    """Return the size by one respect: the promise, the interval of the size that is needed, and the loss by size.
-
-    `agreement` is that of the current size; a law of the agreement has its own in its place.  So is `loss`, where the
-    law does not have what ties of even sizes add.
-    """
+    """Return the size by one respect: the promise, the interval of the size that is needed, and the loss by size."""
+    # `agreement` is that of the current size; a law of the agreement has its own in its place. So is `loss`, where the
+    # law does not have what ties of even sizes add.
     promise = promised_size(law, goal.tolerance, settings.max_size)
     low, high = law.size_interval(goal.tolerance, settings.max_size, settings.interval_level)
     loss = float(law.losses([n_members])[0]) if loss is None else loss
@@ -266,10 +260,8 @@ def probability_size(
     agreement: float | None,
     settings: ResolvedOptions,
 ) -> SizeRecommendation | None:
-    """Return the size by the mean Brier score of the probabilities.
-
-    None where the model's scores are no probabilities, or too few rows have two members.
-    """
+    """Return the size by the mean Brier score of the probabilities."""
+    # None where the model's scores are no probabilities, or too few rows have two members.
     inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
     if inverse_link is not None and not _are_shares(inverse_link(sample.mean_outputs())):
         return None

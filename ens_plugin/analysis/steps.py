@@ -38,15 +38,12 @@ EXCEPTIONS = {"FunctionTransformer", "TargetEncoder"}
 
 
 def step_findings(model: Any, X: Any, y: Any, *, as_trained: bool = False, not_judged: str = "") -> tuple[Finding, ...]:
-    """Return doubts about steps that have seen the target of the training rows, and notes on steps not judged.
-
-    A row is not new to an ensemble if a step has put its target into the rows.  So each step is fitted again, to the
-    rows in a random order, of which the target tells nothing: what it gives explains the target only as far as the step
-    has seen it.  All rows are needed, because a step learns more of them by heart the fewer they are.
-
-    `as_trained` is for rows as ``fit_transform`` gave them to the ensemble, in place of ``transform``.  A `y` of None
-    stands for a random target.  With `not_judged`, a reason, no step is fitted, and X and y may be None.
-    """
+    """Return doubts about steps that have seen the target of the training rows, and notes on steps not judged."""
+    # A row is not new to an ensemble if a step has put its target into the rows. So each step is fitted again, to the
+    # rows in a random order, of which the target tells nothing: what it gives explains the target only as far as the
+    # step has seen it. All rows are needed, because a step learns more of them by heart the fewer they are.
+    # `as_trained` is for rows as `fit_transform` gave them to the ensemble, in place of `transform`. A `y` of None
+    # stands for a random target. With `not_judged`, a reason, no step is fitted, and X and y may be None.
     steps = _steps(model)
     if not_judged:
         return tuple(_Step(name, step, X, y).note(not_judged) for name, step in steps if _may_read_target(step))

@@ -420,10 +420,8 @@ def agreement(
 
 
 def agreement_beside(model: Any, options: AnalysisOptions, trained: Any) -> Agreement:
-    """Return the agreement on the rows without labels of an analysis; errors say that they are about these.
-
-    `trained` are the training rows, with which they are compared; None in an analysis of held-out rows.
-    """
+    """Return the agreement on the rows without labels of an analysis; errors say that they are about these."""
+    # `trained` are the training rows, with which they are compared; None in an analysis of held-out rows.
     try:
         return agreement_on(model, options.unlabelled, options, trained=trained)
     except EnsPluginError as error:
@@ -456,11 +454,9 @@ def agreement_of(
     law: SizeLaw | None = None,
     share: TrainingShare | None = None,
 ) -> Agreement:
-    """Return the agreement on prepared rows, which have these names; `rows` are the same as the user gave them.
-
-    `law` is that of the agreement, where the adapter's votes have one of their own; `share` that of training rows,
-    where they were compared.
-    """
+    """Return the agreement on prepared rows, which have these names; `rows` are the same as the user gave them."""
+    # `law` is that of the agreement, where the adapter's votes have one of their own; `share` that of training rows,
+    # where they were compared.
     wanted = AnalysisOptions(
         data="holdout",
         criterion="agreement",

@@ -199,11 +199,9 @@ def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, r
 
 
 def with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return probabilities whose logarithms differ from those of `whole` by as much as their first derivative.
-
-    Where a few members alone predict the label of a row, its probability without them is 0, and its logarithm would
-    outweigh all other rows: the variance would be that of this row in place of the ensemble's.
-    """
+    """Return probabilities whose logarithms differ from those of `whole` by as much as their first derivative."""
+    # Where a few members alone predict the label of a row, its probability without them is 0, and its logarithm would
+    # outweigh all other rows: the variance would be that of this row in place of the ensemble's.
     positive = whole > 0.0
     change = np.where(positive, output / np.where(positive, whole, 1.0) - 1.0, 0.0)
     return np.asarray(np.minimum(whole * np.exp(change), 1.0))
@@ -660,12 +658,10 @@ class _Pool(NamedTuple):
 
 
 def prediction_spread(known: TrainingDraws) -> PredictionSpread:
-    """Return the standard errors of the predictions of the new rows, over training sets and seeds.
-
-    Single variances over training sets are noisy, from few members and from the few training rows that a prediction
-    rests on.  Their ratio to the variance over members differs less from row to row than either, so that it is taken
-    over many rows together: rows to predict, and training rows, predicted by members that were trained without them.
-    """
+    """Return the standard errors of the predictions of the new rows, over training sets and seeds."""
+    # Single variances over training sets are noisy, from few members and from the few training rows that a prediction
+    # rests on. Their ratio to the variance over members differs less from row to row than either, so that it is taken
+    # over many rows together: rows to predict, and training rows, predicted by members that were trained without them.
     pool = _joined([_new_rows(known), _training_rows(known)])
     flat = pool.predictions.reshape(known.adapter.n_members, -1)
     used = np.repeat(pool.used, pool.predictions.shape[2], axis=1)
@@ -736,10 +732,8 @@ def _variances_over_members(adapter: EnsembleAdapter, new: NDArray[np.generic]) 
 
 
 def _training_variances(known: TrainingDraws, predictions: FloatArray, used: NDArray[np.bool_]) -> FloatArray:
-    """Return the variances over training sets, of all members and without each part; NaN of too few members.
-
-    The mean of both jackknives, whose biases have opposite signs; of the one that there is, corrected for its bias.
-    """
+    """Return the variances over training sets, of all members and without each part; NaN of too few members."""
+    # The mean of both jackknives, whose biases have opposite signs; of the one that there is, corrected for its bias.
     counts, oob_chance = known.units.counts, known.oob_chance
     deleted = infinitesimal = None
     if oob_chance is not None:

@@ -96,10 +96,8 @@ def _as_column(groups: Any) -> NDArray[Any]:
 def with_groups(
     weight: RowWeight, tally: LabelTally | ValueTally, usable: NDArray[np.bool_], level: float
 ) -> RowWeight:
-    """Return the weights with the design effect of their groups, by which groups of rows raise a variance.
-
-    It is the larger one of the effects on the ensemble's loss and on one member's loss, raised where groups are few.
-    """
+    """Return the weights with the design effect of their groups, by which groups of rows raise a variance."""
+    # It is the larger one of the effects on the ensemble's loss and on one member's loss, raised where groups are few.
     assert weight.groups is not None
     total, groups = weight.total[usable], weight.groups[usable]
     if np.unique(groups).size < 2:

@@ -19,10 +19,8 @@ Hashes = NDArray[np.uint64]
 
 
 def numbered(hashes: Hashes) -> NDArray[np.int32]:
-    """Return a number for each row, equal for rows with equal hashes, in the order in which these first appear.
-
-    Numbers are from 0 without gaps.
-    """
+    """Return a number for each row, equal for rows with equal hashes, in the order in which these first appear."""
+    # Numbers are from 0 without gaps.
     ordered = np.sort(hashes)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if repeated.size == 0:
@@ -128,12 +126,10 @@ class MateLosses(NamedTuple):
 
 
 def mate_losses(losses: FloatArray, counted: BoolArray, drew_mate: BoolArray, unit: AnyIntArray) -> MateLosses | None:
-    """Compare the losses of members that drew no mate of a row with those of members that drew one.
-
-    All arrays have shape (n_members, n_rows) but `unit`, the number of what each row belongs to: rows of one unit share
-    mates or members, and the standard error is over units.  Means are over differences by row, weighted by the number
-    of members without a mate, up to 4.  None where no row has members of both kinds.
-    """
+    """Compare the losses of members that drew no mate of a row with those of members that drew one."""
+    # All arrays have shape (n_members, n_rows) but `unit`, the number of what each row belongs to: rows of one unit
+    # share mates or members, and the standard error is over units. Means are over differences by row, weighted by the
+    # number of members without a mate, up to 4. None where no row has members of both kinds.
     without, beside = counted & ~drew_mate, counted & drew_mate
     n_without, n_beside = without.sum(axis=0), beside.sum(axis=0)
     weight = np.where(n_beside > 0, np.minimum(n_without, MOST_MEMBERS), 0.0)
@@ -162,11 +158,9 @@ def hidden_share(
     labels: AnyIntArray | None,
     weight: FloatArray,
 ) -> float:
-    """Return by which share the mean loss would rise if no member that judges a copied row had drawn a copy of it.
-
-    The loss of a copied row is that of the members without a copy.  Where all drew one, it is the mean loss of the
-    single rows of its label, or the largest possible one where the label has fewer than ten.
-    """
+    """Return by which share the mean loss would rise if no member that judges a copied row had drawn a copy of it."""
+    # The loss of a copied row is that of the members without a copy. Where all drew one, it is the mean loss of the
+    # single rows of its label, or the largest possible one where the label has fewer than ten.
     n_counted, without = counted.sum(axis=0), counted & ~drew_copy
     n_without = without.sum(axis=0)
     mean = (losses * counted).sum(axis=0) / np.maximum(n_counted, 1)
@@ -211,11 +205,9 @@ def row_ranks(values: FloatArray) -> NDArray[np.float32]:
 def nearness_in_ensemble(
     outputs: NDArray[np.generic], counted: BoolArray, ranks: NDArray[np.float32], queries: PlaceArray
 ) -> NDArray[np.float32]:
-    """Return how near all rows are to some rows in the sense of the members, shape (n_queries, n_rows).
-
-    It is the share of members, of those that left both rows out, that predict both alike, less 3.6 times the mean
-    squared difference of their ranks, which is 1/6 by chance.  At most 255 members are counted.
-    """
+    """Return how near all rows are to some rows in the sense of the members, shape (n_queries, n_rows)."""
+    # It is the share of members, of those that left both rows out, that predict both alike, less 3.6 times the mean
+    # squared difference of their ranks, which is 1/6 by chance. At most 255 members are counted.
     near = _alike(outputs, counted, queries)
     near -= np.float32(COLUMN_WEIGHT / ranks.shape[1]) * _squared_distances(ranks, queries)
     near[np.arange(queries.size), queries] = -np.inf
@@ -283,12 +275,10 @@ COMMON_SHARE = 0.25
 
 
 def interpolated(rows: FloatArray, neighbours: FloatArray) -> NDArray[np.bool_]:
-    """Return which rows lie on a straight line with two of their neighbours, as interpolated rows do.
-
-    The neighbours of each row have shape (n_queries, n_nearest, n_columns).  Where more than a tenth of their pairs are
-    nearly on lines, all rows lie on a curve.  Where fewer than three columns vary freely, the others follow from them,
-    as the same length in another unit does, or the same date in the rows of one kind.  Such rows are False.
-    """
+    """Return which rows lie on a straight line with two of their neighbours, as interpolated rows do."""
+    # The neighbours of each row have shape (n_queries, n_nearest, n_columns). Where more than a tenth of their pairs
+    # are nearly on lines, all rows lie on a curve. Where fewer than three columns vary freely, the others follow from
+    # them, as the same length in another unit does, or the same date in the rows of one kind. Such rows are False.
     found = np.zeros(len(rows), dtype=bool)
     directions = np.zeros(rows.shape)
     n_pairs = neighbours.shape[1] * (neighbours.shape[1] - 1) / 2
@@ -413,11 +403,9 @@ def turns_taken(column: FloatArray, queries: PlaceArray, nearest: PlaceArray) ->
 
 
 def are_equally_frequent(column: FloatArray) -> bool:
-    """Return whether the values of a column are too equally frequent for rows that were drawn one by one.
-
-    By Pearson's statistic, with a correction of half a row, at a level of 0.0001; for three values or more, of three
-    rows or more on average.  In a balanced panel each year has as many rows.
-    """
+    """Return whether the values of a column are too equally frequent for rows that were drawn one by one."""
+    # By Pearson's statistic, with a correction of half a row, at a level of 0.0001; for three values or more, of three
+    # rows or more on average. In a balanced panel each year has as many rows.
     values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     if values.size < FEWEST_VALUES or counts.mean() < EVEN_ROWS_EACH:
         return False
@@ -449,11 +437,9 @@ class Records(NamedTuple):
 
 
 def merge_alike(sample: Sample, cell: AnyIntArray | None) -> Records | None:
-    """Return the kinds of alike rows, where most rows that decide are among four alike ones or more; else None.
-
-    Rows with equal numbers in `cell`, known to be equal, are alike where these are few.  Else those of at most 2000
-    rows are alike that no member tells apart, if most with close votes are among four.
-    """
+    """Return the kinds of alike rows, where most rows that decide are among four alike ones or more; else None."""
+    # Rows with equal numbers in `cell`, known to be equal, are alike where these are few. Else those of at most 2000
+    # rows are alike that no member tells apart, if most with close votes are among four.
     if cell is not None and are_few(cell):
         return _merged(sample, cell)
     if not are_alike(sample):
@@ -495,11 +481,9 @@ def are_alike(sample: Sample) -> bool:
 
 
 def output_cells(block: RowBlock) -> IntArray:
-    """Return a number for each row, from 0 without gaps, equal for rows to which all members give the same output.
-
-    Only members that count for two rows are compared, eight or more.  A row joins the cell that shares most members
-    with it.
-    """
+    """Return a number for each row, from 0 without gaps, equal for rows to which all members give the same output."""
+    # Only members that count for two rows are compared, eight or more. A row joins the cell that shares most members
+    # with it.
     n_members, n_rows = block.counted.shape
     outputs = block.stored.reshape(n_members, n_rows, -1)
     cell, n_cells = np.empty(n_rows, dtype=np.int64), 0

@@ -184,13 +184,11 @@ LIKELIER = 3.0
 
 
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
-    """Return whether :func:`match_training_rows` could find a match, decided without bags.
-
-    It could not if more members are wrong about a row than can have left out a training row, nor with fewer than eight
-    informative rows.  For bags of less than a quarter of the rows the result is False: members that drew no row similar
-    to a fresh one are wrong about it, and it would match.  `left_out` is the share of the training rows that one bag
-    leaves out.
-    """
+    """Return whether :func:`match_training_rows` could find a match, decided without bags."""
+    # It could not if more members are wrong about a row than can have left out a training row, nor with fewer than
+    # eight informative rows. For bags of less than a quarter of the rows the result is False: members that drew no row
+    # similar to a fresh one are wrong about it, and it would match. `left_out` is the share of the training rows that
+    # one bag leaves out.
     n_members, counts = wrong.shape[0], wrong.sum(axis=0)
     mean = n_members * left_out
     if left_out > MOST_LEFT_OUT or are_wrong_too_often(wrong, left_out):
@@ -201,20 +199,16 @@ def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
 
 
 def are_wrong_too_often(wrong: BoolArray, left_out: float) -> bool:
-    """Return whether, about some row, more members are wrong than can have left out a training row.
-
-    `left_out` is the share of the training rows that one bag leaves out.
-    """
+    """Return whether, about some row, more members are wrong than can have left out a training row."""
+    # `left_out` is the share of the training rows that one bag leaves out.
     mean = wrong.shape[0] * left_out
     return bool(wrong.sum(axis=0).max() > mean + FEWEST_STANDARD_ERRORS * np.sqrt(mean * (1.0 - left_out)))
 
 
 def match_training_rows(wrong: BoolArray, bags: Bags) -> bool:
-    """Return whether every row matches a training row of its own that all members wrong about the row left out.
-
-    Training rows do, in any order and number, if members are right about the rows in their bags (fully grown trees).
-    What else has to hold, so that fresh rows hardly ever do, is in ``docs/methods/held-out-rows.md``.
-    """
+    """Return whether every row matches a training row of its own that all members wrong about the row left out."""
+    # Training rows do, in any order and number, if members are right about the rows in their bags (fully grown trees).
+    # What else has to hold, so that fresh rows hardly ever do, is in `docs/methods/held-out-rows.md`.
     counts, left_out = wrong.sum(axis=0), _left_out(bags)
     chance = chance_to_match(counts, left_out, bags.n_members)
     doubtful = np.flatnonzero(chance < EVEN_CHANCE)
@@ -247,21 +241,17 @@ def chance_to_match(counts: NDArray[np.integer], left_out: NDArray[np.integer], 
 
 
 def drawn_share_of_error(errors: FloatArray, in_bag: BoolArray) -> float:
-    """Return the error of the members that drew a row, over that of the members that did not, on average over rows.
-
-    Each row's errors are divided by their mean, so that no row outweighs the others.  NaN where no row has errors and
-    both kinds of members.
-    """
+    """Return the error of the members that drew a row, over that of the members that did not, on average over rows."""
+    # Each row's errors are divided by their mean, so that no row outweighs the others. NaN where no row has errors and
+    # both kinds of members.
     drawn, left_out = _relative_errors(errors, in_bag)
     return float(drawn.sum() / left_out.sum()) if left_out.any() else np.nan
 
 
 def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
-    """Return whether members err less about the rows at the positions they drew than chance explains.
-
-    About rows that the members were not trained on, the bags hold no information: for every row, the expected
-    difference between members that drew its position and members that did not is 0.
-    """
+    """Return whether members err less about the rows at the positions they drew than chance explains."""
+    # About rows that the members were not trained on, the bags hold no information: for every row, the expected
+    # difference between members that drew its position and members that did not is 0.
     drawn, left_out = _relative_errors(errors, in_bag)
     differences = left_out - drawn
     if differences.size < FEWEST_COMPARED:
@@ -339,10 +329,8 @@ def _matches(wrong: BoolArray, bags: Bags) -> csr_matrix:
 
 
 def _relative_errors(errors: FloatArray, in_bag: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return each row's mean error of the members that drew it, and of the others, both over that of all members.
-
-    Rows without errors, or with members of one kind only, are left out.
-    """
+    """Return each row's mean error of the members that drew it, and of the others, both over that of all members."""
+    # Rows without errors, or with members of one kind only, are left out.
     mean = errors.mean(axis=0)
     chosen = in_bag.any(axis=0) & ~in_bag.all(axis=0) & (mean > 0.0)
     relative, in_bag = errors[:, chosen] / mean[chosen], in_bag[:, chosen]

@@ -38,10 +38,8 @@ def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:
 def agreement_interval(
     first: ArrayLike, second: ArrayLike, weight: ArrayLike | None, level: float
 ) -> tuple[float, float, float]:
-    """Return the share of rows to which two models give the same label, and the limits of its Wilson interval.
-
-    The interval is for Kish's effective number of rows.
-    """
+    """Return the share of rows to which two models give the same label, and the limits of its Wilson interval."""
+    # The interval is for Kish's effective number of rows.
     same = np.asarray(first) == np.asarray(second)
     w = as_weight(weight, same.size)
     n_effective = float(w.sum() ** 2 / (w @ w))
@@ -75,10 +73,8 @@ class Difference(NamedTuple):
 
 
 def row_losses(tally: LabelTally | ValueTally) -> FloatArray:
-    """Return the 0-1 error or squared error, on each row, of the mean output of its out-of-bag members.
-
-    A tie of labels counts as half an error.  NaN for a row without out-of-bag members.
-    """
+    """Return the 0-1 error or squared error, on each row, of the mean output of its out-of-bag members."""
+    # A tie of labels counts as half an error. NaN for a row without out-of-bag members.
     losses = (tally.mean - tally.target) ** 2 if isinstance(tally, ValueTally) else tally.error
     return np.where(tally.trials > 0, losses, np.nan)
 

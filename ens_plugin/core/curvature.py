@@ -30,10 +30,8 @@ LossOfRows = Callable[[slice], Loss]
 
 
 def curvatures(loss: Loss, mean: FloatArray) -> FloatArray:
-    """Return the second derivatives of each row's loss in its mean output, shape (n_labels, n_labels, n_rows).
-
-    They are from differences.  `loss` returns the loss of each row from mean outputs, shape (n_rows, n_labels).
-    """
+    """Return the second derivatives of each row's loss in its mean output, shape (n_labels, n_labels, n_rows)."""
+    # They are from differences. `loss` returns the loss of each row from mean outputs, shape (n_rows, n_labels).
     n_rows, n_labels = mean.shape
     steps, found = STEP * np.eye(n_labels), np.empty((n_labels, n_labels, n_rows))
     here, moved = loss(mean), [loss(mean + step) for step in steps]
@@ -57,10 +55,8 @@ def curved_terms(curvature: FloatArray, deviations: list[FloatArray]) -> FloatAr
 
 
 def terms_along(loss: Loss, mean: FloatArray, deviations: list[FloatArray]) -> FloatArray:
-    """Return the terms of :func:`curved_terms` from differences along each member's own deviation.
-
-    Fewer losses are computed than for all pairs of labels, where these are more than twice as many as the members.
-    """
+    """Return the terms of :func:`curved_terms` from differences along each member's own deviation."""
+    # Fewer losses are computed than for all pairs of labels, where these are more than twice as many as the members.
     here, terms = loss(mean), np.empty(deviations[0].shape)
     for member, own in enumerate(terms):
         step = STEP * np.stack([deviation[member] for deviation in deviations], axis=1)
@@ -69,10 +65,8 @@ def terms_along(loss: Loss, mean: FloatArray, deviations: list[FloatArray]) -> F
 
 
 def mean_terms(loss_of: LossOfRows, outputs: NDArray[np.floating], counted: NDArray[np.bool_]) -> FloatArray:
-    """Return V of each row, shape (n_rows,), of which at least two members count.
-
-    `loss_of` returns the loss, a function as for :func:`curvatures`, of a slice of the rows.
-    """
+    """Return V of each row, shape (n_rows,), of which at least two members count."""
+    # `loss_of` returns the loss, a function as for curvatures, of a slice of the rows.
     found = np.empty(counted.shape[1])
     for rows in _slices(*counted.shape):
         mean, deviations = _deviations(outputs[:, rows], counted[:, rows])

@@ -33,10 +33,8 @@ ROWS_PER_DROPPED_ROW = 10
 
 
 def hypergeometric_limit(trials: ArrayLike, rows: FloatArray | None = None) -> int:
-    """Return the largest odd size such that at least 90 % of the rows have as many members (0 if there is none).
-
-    `rows` is the number of rows of each entry; None for one each.
-    """
+    """Return the largest odd size such that at least 90 % of the rows have as many members (0 if there is none)."""
+    # `rows` is the number of rows of each entry; None for one each.
     n = np.asarray(trials, dtype=np.float64)
     found = whole_counts(n) if rows is None else None
     if found is not None:
@@ -145,10 +143,8 @@ def subset_sizes(limit: int) -> IntArray:
 
 
 def extrapolate(sizes: IntArray, averages: FloatArray, offset: float = 0.0) -> Extrapolation:
-    """Fit a line in 1/(size + offset) to the averages from half the largest size on, and a parabola from a third on.
-
-    Sizes are ascending; averages have shape (..., n_sizes).
-    """
+    """Fit a line in 1/(size + offset) to the averages from half the largest size on, and a parabola from a third on."""
+    # Sizes are ascending; averages have shape (..., n_sizes).
     line, parabola = (
         _projection(sizes, offset, span, degree) for span, degree in ((STRAIGHT_RANGE, 1), (CURVED_RANGE, 2))
     )
@@ -180,10 +176,8 @@ def agreement(probability: ArrayLike, weight: ArrayLike | None, sizes: ArrayLike
 def recommended_size(
     probability: ArrayLike, weight: ArrayLike | None = None, confidence: float = 0.99, max_size: int = 20001
 ) -> int | None:
-    """Return the smallest odd size whose agreement with the infinite ensemble is at least `confidence`.
-
-    None if the size is above `max_size`.
-    """
+    """Return the smallest odd size whose agreement with the infinite ensemble is at least `confidence`."""
+    # None if the size is above `max_size`.
     p = as_probability(probability, "probability")
     w = as_weight(weight, p.size)
     folded, index = np.unique(np.minimum(p, 1.0 - p), return_inverse=True)
@@ -245,10 +239,8 @@ class Anchor:
     residuals: FloatArray
 
     def at(self, sizes: ArrayLike) -> FloatArray:
-        """Return the difference at each size, to be added to the model's error; 0 at infinity.
-
-        It is fitted up to the largest subset, and falls with the size beyond, where higher powers would swing.
-        """
+        """Return the difference at each size, to be added to the model's error; 0 at infinity."""
+        # It is fitted up to the largest subset, and falls with the size beyond, where higher powers would swing.
         wanted, largest = as_sizes(sizes), float(self.sizes[-1])
         inside = np.minimum(wanted, largest)
         fitted = _powers(inside, self.coefficients.size) @ self.coefficients
@@ -257,18 +249,14 @@ class Anchor:
 
     @property
     def mismatch(self) -> float:
-        """Return the absolute fitted difference between subsets and model at the largest subset size.
-
-        It indicates the error of the model beyond that size.
-        """
+        """Return the absolute fitted difference between subsets and model at the largest subset size."""
+        # It indicates the error of the model beyond that size.
         return float(abs(self.at(self.sizes[-1:])[0]))
 
 
 def subset_limit(trials: FloatArray, rows: FloatArray | None = None) -> int:
-    """Return the largest odd size such that at least half of the rows have as many members; 0 if there is none.
-
-    `rows` is the number of rows of each entry; None for one each.
-    """
+    """Return the largest odd size such that at least half of the rows have as many members; 0 if there is none."""
+    # `rows` is the number of rows of each entry; None for one each.
     median = int(row_quantiles(trials, [0.5], rows)[0])
     return median if median % 2 else max(median - 1, 0)
 

@@ -23,13 +23,11 @@ class Explained(NamedTuple):
 
 
 def explained(columns: Sequence[FloatArray], target: FloatArray) -> list[Explained]:
-    """Return how much columns explain of a target of mean 0, shape (n_rows, n_parts), beyond chance, in four ways.
-
-    The target is predicted by the sum over columns of a straight line through their ranks, or of the means of 8, of 64
-    or of all groups of rows with like values.  The squared correlation with the target, less what each row's own target
-    adds to it, has mean 0 for columns that have not seen the target, however many they are.  See
-    ``docs/methods/copies.md``.
-    """
+    """Return how much columns explain of a target of mean 0, shape (n_rows, n_parts), beyond chance, in four ways."""
+    # The target is predicted by the sum over columns of a straight line through their ranks, or of the means of 8, of
+    # 64 or of all groups of rows with like values. The squared correlation with the target, less what each row's own
+    # target adds to it, has mean 0 for columns that have not seen the target, however many they are. See
+    # `docs/methods/copies.md`.
     n_ways = len(GROUPS) + 1
     predicted, leverage = np.zeros((n_ways, *target.shape)), np.zeros((n_ways, len(target), 1))
     for column in columns:

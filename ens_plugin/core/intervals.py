@@ -96,19 +96,15 @@ class ErrorDraws:
 
 
 def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
-    """Return the odd size from which on each curve stays within the tolerance of its limit, or infinity.
-
-    The errors of the curves have shape (n_curves, n_sizes).
-    """
+    """Return the odd size from which on each curve stays within the tolerance of its limit, or infinity."""
+    # The errors of the curves have shape (n_curves, n_sizes).
     close = sizes_of_approach(sizes, errors[:, :-1] - errors[:, -1:] - tolerance)
     return np.asarray(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
 
 
 def size_of_approach(sizes: FloatArray, excess: FloatArray) -> float:
-    """Return the size, not rounded, from which on an excess is at most 0; infinity where the last one is above.
-
-    Sizes are ascending, and the last one is infinity, which has no excess; between sizes it is linear in 1/size.
-    """
+    """Return the size, not rounded, from which on an excess is at most 0; infinity where the last one is above."""
+    # Sizes are ascending, and the last one is infinity, which has no excess; between sizes it is linear in 1/size.
     return float(sizes_of_approach(sizes, excess[None])[0])
 
 
@@ -205,12 +201,10 @@ class FittedTail:
 def fit_tail(
     largest: LargestValues, mean: float, variance: float, total_weight: float, n_effective: float
 ) -> FittedTail | None:
-    """Fit a generalised Pareto distribution to the excesses of the largest values over a threshold.
-
-    The tail, the priors and their cuts are in ``docs/methods/squared-loss.md``, long tails.  Without the cut of the
-    scale, the limit of a long tail would be up to twice as far from the mean.  None if there are too few values, or too
-    few that differ.
-    """
+    """Fit a generalised Pareto distribution to the excesses of the largest values over a threshold."""
+    # The tail, the priors and their cuts are in `docs/methods/squared-loss.md`, long tails. Without the cut of the
+    # scale, the limit of a long tail would be up to twice as far from the mean. None if there are too few values, or
+    # too few that differ.
     share = largest.weights / total_weight
     wanted = float(np.clip(TAIL_SHARE * n_effective, *TAIL_ROWS))
     n_tail = int(np.searchsorted(np.cumsum(share) * n_effective, wanted - 1e-9)) + 1
@@ -313,11 +307,9 @@ class TrainingRatio:
 
 
 def pooled_ratio(variances: FloatArray, member_variances: FloatArray, weight: FloatArray) -> TrainingRatio:
-    """Return the ratio of weighted means of the variances, and its standard deviation by a jackknife over members.
-
-    The variances, shape (n_parts + 1, n_predictions), are of all members, then without each part of them.  Without
-    predictions nothing is known: 0, with an infinite standard deviation.
-    """
+    """Return the ratio of weighted means of the variances, and its standard deviation by a jackknife over members."""
+    # The variances, shape (n_parts + 1, n_predictions), are of all members, then without each part of them. Without
+    # predictions nothing is known: 0, with an infinite standard deviation.
     if not variances.size:
         return TrainingRatio(0.0, np.inf)
     over_members = member_variances @ weight

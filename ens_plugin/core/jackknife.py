@@ -37,13 +37,11 @@ class SquaredCovariance:
 
 
 def squared_covariance(variables: NDArray[np.number], predictions: FloatArray, scale: FloatArray) -> SquaredCovariance:
-    """Return the sums of squared covariances of row variables with predictions, with and without the members' noise.
-
-    A variable of each training row is drawn anew for each member: the row's count in the member's bag, for example;
-    `scale` is its factor.  The unbiased sum is the U-statistic of L. Song et al. (2012), *Feature selection via
-    dependence maximization*, JMLR 13, eq. 4, with linear kernels.  For kernels centred over members, row sums without
-    the diagonal are the negative diagonal, so that no array of shape (n_members, n_members) is made.
-    """
+    """Return the sums of squared covariances of row variables with predictions, with and without the members' noise."""
+    # A variable of each training row is drawn anew for each member: the row's count in the member's bag, for example;
+    # `scale` is its factor. The unbiased sum is the U-statistic of L. Song et al. (2012), *Feature selection via
+    # dependence maximization*, JMLR 13, eq. 4, with linear kernels. For kernels centred over members, row sums without
+    # the diagonal are the negative diagonal, so that no array of shape (n_members, n_members) is made.
     n_members, n_rows = variables.shape
     deviation = predictions - predictions.mean(axis=0)
     raw, norm = np.zeros(predictions.shape[1]), np.zeros(n_members)
@@ -66,13 +64,11 @@ def squared_covariance(variables: NDArray[np.number], predictions: FloatArray, s
 def left_out_covariances(
     variables: NDArray[np.number], predictions: FloatArray, used: NDArray[np.bool_], scale: FloatArray, n_parts: int
 ) -> FloatArray:
-    """Return the unbiased sums of :func:`squared_covariance` of some members for each prediction, and with fewer.
-
-    `used`, shape (n_members, n_predictions), says which members count: of a training row, those that were trained
-    without it.  Every `n_parts`-th member is in one part; the sums are of all members used, then without each part,
-    with NaN where fewer than 4 members are left.  Sums over the members of each part are added up once, and those of a
-    part are subtracted to leave it out.
-    """
+    """Return the unbiased sums of :func:`squared_covariance` of some members for each prediction, and with fewer."""
+    # `used`, shape (n_members, n_predictions), says which members count: of a training row, those that were trained
+    # without it. Every `n_parts`-th member is in one part; the sums are of all members used, then without each part,
+    # with NaN where fewer than 4 members are left. Sums over the members of each part are added up once, and those of a
+    # part are subtracted to leave it out.
     n_members, n_rows = variables.shape
     # By powers 0, 1 and 2 of the predictions, which are centred to lose no digits.
     known = used.astype(np.float64)

@@ -114,11 +114,9 @@ class LabelDensities:
         return np.stack([density.weights for density in self.own])
 
     def covariance(self, gradients: Mapping[int, FloatArray]) -> FloatArray:
-        """Return the covariance (Laplace) of quantities with these derivatives in the coefficients of some kinds.
-
-        A kind's coefficients vary around those that they are near, with which they move as far as the kind's own rows
-        do not tell them.  The derivatives have shape (n_quantities, n_columns).
-        """
+        """Return the covariance (Laplace) of quantities with these derivatives in the coefficients of some kinds."""
+        # A kind's coefficients vary around those that they are near, with which they move as far as the kind's own rows
+        # do not tell them. The derivatives have shape (n_quantities, n_columns).
         zeros = np.zeros_like(next(iter(gradients.values())))
         found, of_powers, of_all = np.zeros((len(zeros), len(zeros))), zeros[:, :2], zeros
         of_kinds = dict(gradients)
@@ -218,11 +216,9 @@ class LabelDraws:
         return self.outputs.contest(0)
 
     def confusion(self, size: float, weights: FloatArray) -> FloatArray:
-        """Return the confusion matrix of so many members under some weights of the rows.
-
-        Weights have shape (n_weights, n_rows), and matrices, of which rows are true labels, (n_weights, n_labels,
-        n_labels).
-        """
+        """Return the confusion matrix of so many members under some weights of the rows."""
+        # Weights have shape (n_weights, n_rows), and matrices, of which rows are true labels, (n_weights, n_labels,
+        # n_labels).
         n_rows, n_draws, n_rivals = self.rivals.shape
         right = self._of_truth.chance(size)
         of_rivals = np.stack([self.outputs.contest(place).chance(size) for place in range(1, n_rivals + 1)], axis=2)
@@ -288,21 +284,18 @@ class LabelDraws:
         return np.asarray((values * chance).sum(axis=(1, 2)) / chance.sum())
 
     def covariance(self, values: Draws) -> FloatArray:
-        """Return the covariance, over samples of the rows, of the means of what is smooth in the outputs.
-
-        It is that of other rows, and that of other densities (Laplace) for all of them.  Quantities have shape
-        (n_quantities, n_rows, n_draws).
-        """
+        """Return the covariance, over samples of the rows, of the means of what is smooth in the outputs."""
+        # It is that of other rows, and that of other densities (Laplace) for all of them. Quantities have shape
+        # (n_quantities, n_rows, n_draws).
         by_row = values.mean(axis=2, dtype=np.float64)
         apart = (by_row - (by_row @ self.share)[:, None]) * np.sqrt(self.row_factor * self.unseen) * self.share
         return np.asarray(apart @ apart.T + self._of_densities(values, self.unseen))
 
     def sd(self, values: Draws) -> FloatArray:
-        """Return the standard deviation, over samples of the rows, of the means of chances of labels.
-
-        It is that of other rows, of other labels given these rows' outputs, of other outputs given what was observed of
-        them, and of other densities (Laplace) given the rows.  Quantities have shape (n_quantities, n_rows, n_draws).
-        """
+        """Return the standard deviation, over samples of the rows, of the means of chances of labels."""
+        # It is that of other rows, of other labels given these rows' outputs, of other outputs given what was observed
+        # of them, and of other densities (Laplace) given the rows. Quantities have shape (n_quantities, n_rows,
+        # n_draws).
         by_row = values.mean(axis=2, dtype=np.float64)
         spread = (by_row - (by_row @ self.share)[:, None]) ** 2 + 2.0 * by_row * (1.0 - by_row)
         return np.asarray(np.sqrt(spread @ self.share**2 * self.row_factor + self.density_variance(values)))
@@ -336,11 +329,9 @@ class LabelDraws:
         return found
 
     def density_gradient(self, values: Draws, kind: int, unseen: FloatArray | float) -> FloatArray:
-        """Return the derivatives of mean values in the coefficients of a kind's density, (n_quantities, n_columns).
-
-        It changes the outputs of these rows given what was observed of them, and of an unseen part of each those of all
-        rows of the kind.
-        """
+        """Return the derivatives of mean values in the coefficients of a kind's density, (n_quantities, n_columns)."""
+        # It changes the outputs of these rows given what was observed of them, and of an unseen part of each those of
+        # all rows of the kind.
         rows, n_draws = np.flatnonzero(self.kind == kind), values.shape[2]
         own, columns, share = values[:, rows], self._columns[rows], self.share[rows]
         flat = (own * (share / n_draws)[:, None]).reshape(values.shape[0], rows.size * n_draws)
@@ -363,11 +354,9 @@ class LabelledRows(NamedTuple):
 def fit_by_label(
     rows: RowGroups, overall: Density, each: LabelledRows, n_labels: int
 ) -> tuple[LabelDensities, IntArray]:
-    """Return the densities of the rows of each label, near that of all rows, and which of them each row has.
-
-    Where bags leave out some rows of a label far more often than others, these may be easier or harder: their densities
-    lean with the logarithm of the number of members.
-    """
+    """Return the densities of the rows of each label, near that of all rows, and which of them each row has."""
+    # Where bags leave out some rows of a label far more often than others, these may be easier or harder: their
+    # densities lean with the logarithm of the number of members.
     likelihood = np.asarray(rows.likelihood)
 
     def rows_of(chosen: NDArray[np.bool_]) -> RowGroups:
@@ -403,12 +392,10 @@ def _kinds(each: LabelledRows, n_labels: int) -> tuple[IntArray, IntArray, Float
 
 
 def victory(distances: Sequence[Draws], correlations: Mapping[tuple[int, int], Draws | float]) -> Draws:
-    """Return the chance of a label to win against all of its rivals, one after the other, given those before.
-
-    The distances, of the margins over the rivals from 0 in standard deviations, have these correlations (of pairs i <
-    j).  Given a victory, the margins over the other rivals are normal with the mean and variance that it leaves them
-    (Mendell and Elston 1974).
-    """
+    """Return the chance of a label to win against all of its rivals, one after the other, given those before."""
+    # The distances, of the margins over the rivals from 0 in standard deviations, have these correlations (of pairs i <
+    # j). Given a victory, the margins over the other rivals are normal with the mean and variance that it leaves them
+    # (Mendell and Elston 1974).
     distance, *others = distances
     chance = np.maximum(ndtr(distance), LEAST_CHANCE)
     if not others:
@@ -431,10 +418,8 @@ def victory(distances: Sequence[Draws], correlations: Mapping[tuple[int, int], D
 
 
 def value_order(*columns: NDArray[Any]) -> NDArray[np.intp]:
-    """Return an order of rows by their values alone, in which rows of alike first values follow each other.
-
-    The random numbers of a row do not depend on the order given.  Single precision keeps rounding from changing it.
-    """
+    """Return an order of rows by their values alone, in which rows of alike first values follow each other."""
+    # The random numbers of a row do not depend on the order given. Single precision keeps rounding from changing it.
     return np.lexsort([column.astype(np.float32) for column in columns[::-1]])
 
 
@@ -444,10 +429,8 @@ def draws_of(n_rows: int) -> int:
 
 
 def spread_levels(rng: np.random.Generator, n_rows: int, n_draws: int) -> FloatArray:
-    """Return uniform levels, evenly spread for each row and among rows that follow each other, in random order.
-
-    Rows that follow each other are alike (:func:`value_order`), so that a mean over their draws is nearly an integral.
-    """
+    """Return uniform levels, evenly spread for each row and among rows that follow each other, in random order."""
+    # Rows that follow each other are alike (value_order), so that a mean over their draws is nearly an integral.
     # Multiples of the golden ratio leave no gap and fill no place twice, however many rows are alike.
     start = (GOLDEN_RATIO * np.arange(n_rows) + rng.random()) % 1.0
     return rng.permuted((np.arange(n_draws) + start[:, None]) / n_draws, axis=1)
@@ -460,10 +443,8 @@ def draw_cells(posterior: FloatArray, levels: FloatArray) -> IntArray:
 
 
 def find_cells(reached: FloatArray, line: AnyIntArray, levels: FloatArray) -> IntArray:
-    """Return the cells at which the levels of each row are reached by the weights cumulated in its line.
-
-    Lines have shape (n_lines, n_cells) and end at 1, and levels (n_rows, n_draws).
-    """
+    """Return the cells at which the levels of each row are reached by the weights cumulated in its line."""
+    # Lines have shape (n_lines, n_cells) and end at 1, and levels (n_rows, n_draws).
     n_lines, n_cells = reached.shape
     # One search for all rows: the sums of each line are above those of the line before.
     goals = np.minimum(levels, 1.0 - 1e-9) + 2.0 * line[:, None]

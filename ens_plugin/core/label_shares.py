@@ -208,10 +208,8 @@ def fit_label_shares(record: LabelRecord) -> LabelShares:
 
 
 def _usual(wrong: FloatArray, target: IntArray, weight: FloatArray) -> FloatArray:
-    """Return how the wrong votes on the other rows of each row's label are divided, shape (n_rows, n_labels).
-
-    Its own votes would be no evidence of how far its division is from that of the others.
-    """
+    """Return how the wrong votes on the other rows of each row's label are divided, shape (n_rows, n_labels)."""
+    # Its own votes would be no evidence of how far its division is from that of the others.
     n_labels = wrong.shape[1]
     votes = np.zeros((n_labels, n_labels))
     for label in np.unique(target):
@@ -242,10 +240,8 @@ def _with_divisions(whole: LabelShares) -> LabelShares:
 
 
 def _log_likelihoods(wrong: FloatArray, usual: FloatArray) -> FloatArray:
-    """Return the log-likelihood of each row's wrong votes under each law, up to a constant, shape (n_rows, n_laws).
-
-    Each row has votes.
-    """
+    """Return the log-likelihood of each row's wrong votes under each law, up to a constant, shape (n_rows, n_laws)."""
+    # Each row has votes.
     row, label = np.nonzero(wrong)
     votes, share = wrong[row, label], usual[row, label]
     n, first = np.bincount(row, votes), np.flatnonzero(np.diff(row, prepend=-1))
@@ -308,11 +304,9 @@ class VoteContest:
         self._roots = [np.sqrt(own / share) for share in both]
 
     def distance(self, size: float, rival: int = 0) -> Draws:
-        """Return by how many standard deviations so many members prefer the label to one rival.
-
-        It is the normal distance of the chance of a majority among the votes for one of the two by Peizer and Pratt
-        (1968), which is that of the binomial distribution to three digits.
-        """
+        """Return by how many standard deviations so many members prefer the label to one rival."""
+        # It is the normal distance of the chance of a majority among the votes for one of the two by Peizer and Pratt
+        # (1968), which is that of the binomial distribution to three digits.
         n = self._votes[rival] * np.float32(size)
         distance = np.sqrt(n * self._logs[rival] / (1.0 + 1.0 / (6.0 * n)))
         distance *= self._sides[rival]
@@ -366,10 +360,8 @@ class DrawnShares:
 
 
 def draw_shares(fitted: LabelShares, rates: SubsetRates) -> LabelDraws:
-    """Draw the label shares of every row from their distribution given its outputs.
-
-    The divisions are such that as large ensembles as the subsets of the members have the same error.
-    """
+    """Draw the label shares of every row from their distribution given its outputs."""
+    # The divisions are such that as large ensembles as the subsets of the members have the same error.
     record = fitted.record
     right = record.support[np.arange(record.target.size), record.target] / record.trials
     order = value_order(record.target, right, record.trials, record.weight, *record.support.T)
@@ -409,10 +401,8 @@ def _drawn_in_order(fitted: LabelShares, rates: SubsetRates) -> LabelDraws:
 def _draw_divisions(
     fitted: LabelShares, rng: np.random.Generator, n_draws: int
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return the largest shares of what is not for the true label, descending, their labels, and the laws drawn.
-
-    The first two have shape (n_rows, n_draws, n_rivals); other labels win for no row.
-    """
+    """Return the largest shares of what is not for the true label, descending, their labels, and the laws drawn."""
+    # The first two have shape (n_rows, n_draws, n_rivals); other labels win for no row.
     target = fitted.record.target
     n_rows, n_labels = fitted.usual.shape
     if n_labels == 2:
@@ -442,12 +432,10 @@ def _powered(division: FloatArray, exponent: float) -> FloatArray:
 def _exponent(
     division: FloatArray, wrong: FloatArray, record: LabelRecord, rates: SubsetRates
 ) -> tuple[float, float, float]:
-    """Return the power of the divisions with which ensembles as large as the largest subsets are wrong as often.
-
-    The laws of the division know two numbers of it, its part on one rival and its mass; what decides is its largest
-    share.  The exponent is near 1 as far as the subsets' errors are noise.  The second number is its standard
-    deviation, and the third by how much the subsets' error still differs.
-    """
+    """Return the power of the divisions with which ensembles as large as the largest subsets are wrong as often."""
+    # The laws of the division know two numbers of it, its part on one rival and its mass; what decides is its largest
+    # share. The exponent is near 1 as far as the subsets' errors are noise. The second number is its standard
+    # deviation, and the third by how much the subsets' error still differs.
     size, observed = float(rates.sizes[-1]), rates.wrong[-1]
     rows = np.flatnonzero(~np.isnan(observed))
     share = record.weight[rows] / record.weight[rows].sum()

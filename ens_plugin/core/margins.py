@@ -206,10 +206,8 @@ class RivalMargins(NamedTuple):
         return RivalMargins(self.mean[rows], self.sd[rows], self.rival[rows])
 
     def in_own_spreads(self) -> RivalMargins:
-        """Return the margins in units of each row's own spread, which thus need not be that of rows of like margins.
-
-        Where it is known well, it is better than theirs.  One member hardly ever crosses the largest of these margins.
-        """
+        """Return the margins in units of each row's own spread, which thus need not be that of rows of like margins."""
+        # Where it is known well, it is better than theirs. One member hardly ever crosses the largest of these margins.
         is_known = self.sd > ROUNDING
         mean = np.where(is_known, self.mean / np.where(is_known, self.sd, 1.0), FARTHEST_OWN)
         return RivalMargins(np.clip(mean, -FARTHEST_OWN, FARTHEST_OWN), np.ones(mean.size), self.rival)
@@ -223,11 +221,9 @@ def draw_margins(
     weight: FloatArray,
     n_labels: int,
 ) -> LabelDraws:
-    """Draw the mean margins of each row from the distribution fitted to all rows, each label's near it.
-
-    The draws are shared among the margins over the strongest rival: that of all members looks stronger than it is, and
-    that of the other half of the members does not.  The second strongest rival is None for two labels.
-    """
+    """Draw the mean margins of each row from the distribution fitted to all rows, each label's near it."""
+    # The draws are shared among the margins over the strongest rival: that of all members looks stronger than it is,
+    # and that of the other half of the members does not. The second strongest rival is None for two labels.
     order = value_order(target, *(column for each in strongest for column in each), trials, weight)
     known = [each.take(order) for each in strongest]
     rows = _Rows(trials[order], target[order], weight[order], n_labels, np.random.default_rng(SEED_OF_DRAWS))
@@ -284,11 +280,9 @@ class _Rows(NamedTuple):
 def _spread_function(
     m: FloatArray, d: FloatArray, n: FloatArray, w: FloatArray, edges: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return ascending mean margins, and the spread of one member on rows with these means, both shape (n_cells,).
-
-    Rows with margins between two of the ascending edges are pooled in a cell, and the cells' variances are smoothed by
-    rank.
-    """
+    """Return ascending mean margins, and the spread of one member on rows with these means, both shape (n_cells,)."""
+    # Rows with margins between two of the ascending edges are pooled in a cell, and the cells' variances are smoothed
+    # by rank.
     mass, margin, variance = np.zeros((3, edges.size + 1))
     for rows in row_parts(m.size):
         cell = np.searchsorted(edges, m[rows], side="right")
@@ -310,10 +304,8 @@ def _spread_function(
 
 
 def _even_grid(low: float, high: float, margins: FloatArray, spreads: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return 400 mean margins, and their distances from 0 in spreads, which are evenly spaced.
-
-    They reach from `low` to `high` at least.  0 is a boundary between two cells, so that each is on one side of it.
-    """
+    """Return 400 mean margins, and their distances from 0 in spreads, which are evenly spaced."""
+    # They reach from `low` to `high` at least. 0 is a boundary between two cells, so that each is on one side of it.
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     padding = PADDING * max(high - low, ROUNDING * float(spreads.max()))
     fine = np.linspace(low - padding, high + padding, FINE_POINTS)

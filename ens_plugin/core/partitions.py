@@ -193,10 +193,8 @@ def _agreement_by_point() -> FloatArray:
 
 
 def build_agreement_table() -> FloatArray:
-    """Return the chance that a majority has the answer with the largest share, shape (n_points, n_sizes).
-
-    The rests of one concentration are the same for all leading shares, and a point stands for the leads around it.
-    """
+    """Return the chance that a majority has the answer with the largest share, shape (n_points, n_sizes)."""
+    # The rests of one concentration are the same for all leading shares, and a point stands for the leads around it.
     rng = np.random.default_rng(0)
     rests = [_rests(concentration, rng) for concentration in CONCENTRATIONS]
     edges = np.concatenate([[0.0], (LEADS[1:] + LEADS[:-1]) / 2.0, [1.0]])
@@ -210,10 +208,8 @@ def build_agreement_table() -> FloatArray:
 
 
 def _rests(concentration: float, rng: np.random.Generator) -> FloatArray:
-    """Draw how the rest is split, in falling order; the last is the sum of parts too small to be given twice.
-
-    It is broken like a stick, shape (N_RESTS, N_RIVALS + 1).
-    """
+    """Draw how the rest is split, in falling order; the last is the sum of parts too small to be given twice."""
+    # It is broken like a stick, shape (N_RESTS, N_RIVALS + 1).
     broken = rng.beta(1.0, concentration, (N_RESTS, N_RIVALS))
     left = np.cumprod(1.0 - broken, axis=1)
     parts = broken * np.column_stack([np.ones(N_RESTS), left[:, :-1]])

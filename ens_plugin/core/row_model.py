@@ -215,12 +215,10 @@ def fit_density(
     beta_start: tuple[float, float],
     near_one: PowerPrior | None = None,
 ) -> Density:
-    """Fit the density of the rows' parameters by penalised maximum likelihood.
-
-    `beta_mean` is the prior mean of the coefficients of log p and log(1-p), whose prior variance is 10 000; the fit
-    starts from `beta_start`.  `near_one` is a prior of the density near p = 1, with the mean of the coefficient of
-    log(1-p).
-    """
+    """Fit the density of the rows' parameters by penalised maximum likelihood."""
+    # `beta_mean` is the prior mean of the coefficients of log p and log(1-p), whose prior variance is 10 000; the fit
+    # starts from `beta_start`. `near_one` is a prior of the density near p = 1, with the mean of the coefficient of
+    # log(1-p).
     coefficients: FloatArray = np.zeros(design().shape[1])
     coefficients[:2] = beta_start
     centre = np.zeros_like(coefficients)
@@ -367,10 +365,8 @@ class _Reached:
 
 
 def _near_start(objective: _Objective, coefficients: FloatArray) -> FloatArray:
-    """Return coefficients of a density close to the rows' mean posterior after some steps of the EM algorithm.
-
-    Newton's method needs half as many steps from there, each of which takes ten times as long.
-    """
+    """Return coefficients of a density close to the rows' mean posterior after some steps of the EM algorithm."""
+    # Newton's method needs half as many steps from there, each of which takes ten times as long.
     rows, weights = objective.rows, cell_weights(coefficients)
     total = rows.counts.sum()
     for _ in range(EM_STEPS):
@@ -385,10 +381,8 @@ def _near_start(objective: _Objective, coefficients: FloatArray) -> FloatArray:
 
 
 def _maximize(reached: _Reached, hessian: FloatArray) -> tuple[_Reached, FloatArray]:
-    """Return where Newton's method with step halving ends, and the last negated Hessian that it used.
-
-    The given Hessian is the negated one at the start, or one close to it.
-    """
+    """Return where Newton's method with step halving ends, and the last negated Hessian that it used."""
+    # The given Hessian is the negated one at the start, or one close to it.
     is_fresh, last = False, np.inf
     for _ in range(MAX_ITERATIONS):
         step, expected = _newton_step(hessian, reached.gradient())
@@ -555,10 +549,8 @@ def model_error(model: RowModel, sizes: ArrayLike) -> FloatArray:
 
 
 def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
-    """Return the mean over rows of their posterior on the grid, under one or more prior densities.
-
-    Weights and means have shape (..., n_points).
-    """
+    """Return the mean over rows of their posterior on the grid, under one or more prior densities."""
+    # Weights and means have shape (..., n_points).
     densities = np.atleast_2d(weights)
     # In place, because memory of many densities times groups takes longer to get than to fill.
     evidence = densities @ model.likelihood.T
@@ -569,10 +561,8 @@ def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
 
 
 def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
-    """Return the posterior mean, for each group of rows, of quantities given at every grid point.
-
-    Quantities have shape (n_quantities, n_points), means (n_quantities, n_groups).
-    """
+    """Return the posterior mean, for each group of rows, of quantities given at every grid point."""
+    # Quantities have shape (n_quantities, n_points), means (n_quantities, n_groups).
     weights = _grid_weights(model)
     evidence = np.maximum(model.likelihood @ weights, 1e-300)
     return np.asarray((by_point * weights) @ model.likelihood.T / evidence)
@@ -592,18 +582,14 @@ MAX_VOTES = 1000.0
 
 
 def is_close(margin: ArrayLike) -> NDArray[np.bool_]:
-    """Return which rows have a mean margin of less than 0.3 in absolute value; these rows determine the size.
-
-    The margin is the mean probability of one of two labels minus that of the other.
-    """
+    """Return which rows have a mean margin of less than 0.3 in absolute value; these rows determine the size."""
+    # The margin is the mean probability of one of two labels minus that of the other.
     return np.asarray(np.abs(np.asarray(margin, dtype=np.float64)) < CLOSE_MARGIN)
 
 
 def effective_votes(every_row: Sequence[float], close_rows: Sequence[float]) -> float:
-    """Return the number of hard votes whose mean varies as much as one member's probability, from 1 to 1000.
-
-    It is estimated from the close rows, or from all rows where none is close.  Both arguments are the variance of the
-    members' hard votes, and that of their probabilities, each summed over rows, weighted by the members of a row.
-    """
+    """Return the number of hard votes whose mean varies as much as one member's probability, from 1 to 1000."""
+    # It is estimated from the close rows, or from all rows where none is close. Both arguments are the variance of the
+    # members' hard votes, and that of their probabilities, each summed over rows, weighted by the members of a row.
     as_votes, observed = close_rows if close_rows[0] > 0 else every_row
     return float(np.clip(as_votes / max(observed, 1e-300), 1.0, MAX_VOTES))

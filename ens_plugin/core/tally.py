@@ -274,10 +274,8 @@ def tally_values(block: RowBlock) -> ValueTally:
 
 
 def value_sums(block: RowBlock) -> FloatArray:
-    """Return sums over the members of each row, from one number of each, shape (3, n_rows).
-
-    They are the number of members that count, the sum of their outputs, and that of squared deviations from the mean.
-    """
+    """Return sums over the members of each row, from one number of each, shape (3, n_rows)."""
+    # They are the number of members that count, the sum of their outputs, and that of squared deviations from the mean.
     trials = block.trials
     total = sum_over_members(block.outputs, block.counted)
     return np.stack([trials, total, _squared_deviations(block, total / np.maximum(trials, 1.0))])
@@ -323,10 +321,8 @@ def cached_rows(block: RowBlock, n_cells: int = CELLS_AT_ONCE) -> list[slice]:
 
 
 def count_votes(votes: NDArray[Any], counted: BoolArray, n_labels: int) -> IntArray:
-    """Return each row's votes for each label over the members that count, shape (n_rows, n_labels).
-
-    The label codes of members that do not count may be anything.
-    """
+    """Return each row's votes for each label over the members that count, shape (n_rows, n_labels)."""
+    # The label codes of members that do not count may be anything.
     n_rows = votes.shape[1]
     if n_labels == 2:
         second = count_members(counted & (votes == 1)).astype(np.int64)
@@ -463,11 +459,9 @@ def _shares(wrong: BoolArray, drawn: Sequence[Subsets]) -> FloatArray:
 
 
 def _wrong_votes(contest: VoteContest, subsets: Subsets) -> FloatArray:
-    """Return how many subsets are wrong, shape (n_rows,).
-
-    One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner; the first slot wins
-    ties.
-    """
+    """Return how many subsets are wrong, shape (n_rows,)."""
+    # One maximum over whole numbers, which hold the votes and the rank of the slot, finds the winner; the first slot
+    # wins ties.
     votes, n_slots = contest.votes, contest.n_slots
     n_members, n_rows = votes.shape
     # A power of 2, at least the number of slots; each vote counts so much.  Sums are exact in single precision up to
@@ -493,11 +487,9 @@ def contests(
     n_together: int,
     rng: np.random.Generator,
 ) -> Iterator[Contest]:
-    """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one.
-
-    The members are in another random order for every contest, so that contests with the same subsets are independent.
-    The outputs are label codes, shape (n_members, n_rows), or of shape (n_members, n_labels, n_rows).
-    """
+    """Yield batches of rows on which equally many labels can win: those that some member prefers to the leading one."""
+    # The members are in another random order for every contest, so that contests with the same subsets are independent.
+    # The outputs are label codes, shape (n_members, n_rows), or of shape (n_members, n_labels, n_rows).
     is_vote = outputs.ndim == 2
     can_win = _voted(outputs, n_labels) if is_vote else _preferred(outputs)
     kinds = np.append(SLOTS[n_labels > SLOTS], n_labels)
@@ -565,11 +557,9 @@ def _parts(subsets: NDArray[Any], n_sums: int) -> Iterator[NDArray[Any]]:
 
 
 def _winners(outputs: SingleArray, indicators: SingleArray) -> NDArray[np.int16]:
-    """Return the slot with the highest sum, the first of equals, of subsets of the members.
-
-    The outputs have shape (n_slots, n_members, n_rows), the result (n_subsets, n_rows).  Slots take turns, so that the
-    sums of one stay in the processor's cache.
-    """
+    """Return the slot with the highest sum, the first of equals, of subsets of the members."""
+    # The outputs have shape (n_slots, n_members, n_rows), the result (n_subsets, n_rows). Slots take turns, so that the
+    # sums of one stay in the processor's cache.
     shape = (len(indicators), outputs.shape[2])
     sums, best, slot = np.empty(shape, np.float32), np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int16)
     for index, own in enumerate(outputs):
@@ -605,10 +595,8 @@ SUPPORTS_AT_ONCE = 32_768
 
 
 def _support_and_labels(block: RowBlock) -> tuple[FloatArray, NDArray[Any]]:
-    """Return the summed probabilities or scores of the members, shape (n_rows, n_labels), and the label of each.
-
-    The label, shape (n_members, n_rows), is 0 where the member does not count.
-    """
+    """Return the summed probabilities or scores of the members, shape (n_rows, n_labels), and the label of each."""
+    # The label, shape (n_members, n_rows), is 0 where the member does not count.
     own = np.zeros(block.counted.shape, dtype=np.min_scalar_type(block.n_labels))
     if block.n_labels <= FEW_LABELS:
         total = np.zeros((block.n_labels, block.target.size))
@@ -631,10 +619,8 @@ def _support_and_labels(block: RowBlock) -> tuple[FloatArray, NDArray[Any]]:
 
 
 def member_margins(block: RowBlock, rival: NDArray[np.int64]) -> NDArray[Any]:
-    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows).
-
-    Of votes, they are whole numbers in 8 bits.
-    """
+    """Return each member's support for the true label minus that for the rival, shape (n_members, n_rows)."""
+    # Of votes, they are whole numbers in 8 bits.
     if block.is_vote:
         return np.asarray(np.subtract(block.outputs == block.target, block.outputs == rival, dtype=np.int8))
     if block.n_labels == 2:
@@ -659,10 +645,8 @@ def strongest_rival(support: NDArray[Any], target: NDArray[Any]) -> NDArray[np.i
 
 
 def _first_best(support: FloatArray) -> NDArray[Any]:
-    """Return the label with the most support, the first of equals, from support of shape (..., n_labels, n_rows).
-
-    The result is that of np.argmax, which takes ten times as long across short axes.
-    """
+    """Return the label with the most support, the first of equals, from support of shape (..., n_labels, n_rows)."""
+    # The result is that of np.argmax, which takes ten times as long across short axes.
     best = support[..., 0, :].copy()
     label = np.zeros(best.shape, dtype=np.min_scalar_type(support.shape[-2]))
     for index in range(1, support.shape[-2]):

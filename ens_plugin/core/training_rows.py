@@ -120,10 +120,8 @@ def _expected_near(found: LeafDraws, telling: NDArray[np.intp], chance: FloatArr
 
 
 def share_of_equal_rows(rows: NDArray[np.uint64], trained: NDArray[np.uint64]) -> TrainingShare:
-    """Return the share of training rows among some rows, by hashes of their values and of those of the training.
-
-    Rows of few values are equal by nature: as often as a training row equals another one, a fresh row equals one too.
-    """
+    """Return the share of training rows among some rows, by hashes of their values and of those of the training."""
+    # Rows of few values are equal by nature: as often as a training row equals another one, a fresh row equals one too.
     values, counts = np.unique(trained, return_counts=True)
     is_equal = np.isin(rows, values)
     by_nature = float(counts[counts > 1].sum() / trained.size)

@@ -69,10 +69,8 @@ def rounded_up(number: float) -> int:
 
 
 def counted(count: object, one: str, many: str | None = None, of: str = "") -> str:
-    """Return a count and what is counted: followed by `one` if the count is 1, and else by `many`.
-
-    `many` is `one` and an s if not given; `of` are all of those of which some are counted: "1 of 3 rows has".
-    """
+    """Return a count and what is counted: followed by `one` if the count is 1, and else by `many`."""
+    # `many` is `one` and an s if not given; `of` are all of those of which some are counted: "1 of 3 rows has".
     text = str(count)
     among = f" of {of}" if of else ""
     return f"{text}{among} {one if text == '1' else many or f'{one}s'}"
@@ -163,10 +161,8 @@ def check_shares(array: FloatArray, name: str) -> None:
 
 
 def as_weight(weight: ArrayLike | None, length: int, name: str = "weight") -> FloatArray:
-    """Return row weights (ones for None) as floats, or raise InputError if one is negative or all are 0.
-
-    The ones take no memory and cannot be written to.
-    """
+    """Return row weights (ones for None) as floats, or raise InputError if one is negative or all are 0."""
+    # The ones take no memory and cannot be written to.
     if weight is None:
         return np.broadcast_to(np.float64(1.0), length)
     array = as_values(weight, name, length)
@@ -291,18 +287,14 @@ class Column:
 
 
 def in_few_bytes(numbers: NDArray[Any], largest: int) -> NDArray[np.unsignedinteger[Any]]:
-    """Return whole numbers in the smallest unsigned integers that hold those from 0 to `largest`.
-
-    The type depends on `largest` alone, so that the numbers of any rows of one ensemble have one type.
-    """
+    """Return whole numbers in the smallest unsigned integers that hold those from 0 to `largest`."""
+    # The type depends on `largest` alone, so that the numbers of any rows of one ensemble have one type.
     return numbers.astype(np.min_scalar_type(largest), copy=False)
 
 
 def add_by_code(total: FloatArray, code: NDArray[np.integer[Any]], values: NDArray[Any]) -> None:
-    """Add the values of some rows to the total of each code, in place, one row after the other.
-
-    Totals over parts of the rows, in their order, are therefore those over all rows, to the bit.
-    """
+    """Add the values of some rows to the total of each code, in place, one row after the other."""
+    # Totals over parts of the rows, in their order, are therefore those over all rows, to the bit.
     codes = np.concatenate([np.arange(total.size), code])
     total[:] = np.bincount(codes, np.concatenate([total, values]), total.size)
 
@@ -327,10 +319,8 @@ def whole_counts(values: FloatArray) -> tuple[FloatArray, FloatArray] | None:
 
 
 def previous_odd_size(sizes: ArrayLike, ties_to: float) -> FloatArray:
-    """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error.
-
-    `ties_to` is the largest even size at which votes tie: see :class:`ens_plugin.ErrorCurve`.
-    """
+    """Return sizes with each even one up to `ties_to` replaced by the odd size below, which has the same error."""
+    # `ties_to` is the largest even size at which votes tie: see ErrorCurve.
     return np.asarray(np.asarray(sizes, dtype=np.float64) - is_tied(sizes, ties_to))
 
 

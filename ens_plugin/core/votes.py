@@ -135,13 +135,11 @@ def group_counts(
     rows: FloatArray | None = None,
     votes_per_member: float = 1.0,
 ) -> tuple[FloatArray, FloatArray, FloatArray, AnyIntArray]:
-    """Return groups of rows with equal (k, n) votes; above 4096 pairs, of rows that are nearly equal.
-
-    Of each group it returns the weighted mean k and n, times `votes_per_member`, and the total weight; then the group
-    of each entry.  k and n are multiplied in parts to save memory.  Nearly equal rows share a cell of width pi/512 in
-    asin(sqrt(k/n)) and a quantile eighth of n: a quarter of the binomial's standard deviation or less up to n = 1600
-    per row.
-    """
+    """Return groups of rows with equal (k, n) votes; above 4096 pairs, of rows that are nearly equal."""
+    # Of each group it returns the weighted mean k and n, times `votes_per_member`, and the total weight; then the group
+    # of each entry. k and n are multiplied in parts to save memory. Nearly equal rows share a cell of width pi/512 in
+    # asin(sqrt(k/n)) and a quantile eighth of n: a quarter of the binomial's standard deviation or less up to n = 1600
+    # per row.
     votes = votes_per_member
     first = slice(0, PART_ROWS)
     n_rows = k.size if rows is None else rows.sum()

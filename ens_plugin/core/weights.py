@@ -61,10 +61,8 @@ class RowWeight:
         return float(scaled.sum() ** 2 / squares / self.design_effect)
 
     def effective(self) -> FloatArray:
-        """Return the weights scaled so that they sum to the effective number of rows, shape (n_entries,).
-
-        Equal weights that take no memory have effective ones that take none.
-        """
+        """Return the weights scaled so that they sum to the effective number of rows, shape (n_entries,)."""
+        # Equal weights that take no memory have effective ones that take none.
         scaled, squares = self._scaled()
         some = scaled[:1] if scaled.strides == (0,) else scaled
         return np.broadcast_to(some * scaled.sum() / squares / self.design_effect, self.total.shape)
@@ -74,10 +72,8 @@ class RowWeight:
         return float(values.sum() if self.rows is None else values @ self.rows)
 
     def select(self, usable: NDArray[np.bool_]) -> RowWeight:
-        """Return the weights of some of the entries; the same object if all are usable.
-
-        Equal weights that take no memory take none afterwards.
-        """
+        """Return the weights of some of the entries; the same object if all are usable."""
+        # Equal weights that take no memory take none afterwards.
         if usable.all():
             return self
         one_number = self.total.strides == (0,)
@@ -106,10 +102,8 @@ def as_row_weight(weight: ArrayLike | RowWeight | None, length: int) -> RowWeigh
 
 
 def row_quantiles(values: FloatArray, levels: ArrayLike, rows: FloatArray | None = None) -> FloatArray:
-    """Return quantiles over rows of values given by entry, equal to those of numpy.quantile over all rows.
-
-    `rows` is the number of rows of each entry; None for one each.
-    """
+    """Return quantiles over rows of values given by entry, equal to those of numpy.quantile over all rows."""
+    # `rows` is the number of rows of each entry; None for one each.
     wanted = np.asarray(levels, dtype=np.float64)
     if rows is None:
         found = whole_counts(values)
@@ -292,11 +286,9 @@ class _Entries:
     rows: FloatArray | None
 
     def sums(self, n_labels: int, needed: int) -> FloatArray:
-        """Return the sums over the entries of each label, shape (5, n_labels).
-
-        They are of the rows with weight, of those of them that are usable, of the weight, and of the members of each of
-        the two kinds of rows.
-        """
+        """Return the sums over the entries of each label, shape (5, n_labels)."""
+        # They are of the rows with weight, of those of them that are usable, of the weight, and of the members of each
+        # of the two kinds of rows.
         totals = np.zeros((5, n_labels))
         for part in row_parts(self.trials.size):
             trials, weight, rows = self.trials[part], self.weight[part], self._counted(part)
