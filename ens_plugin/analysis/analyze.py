@@ -675,7 +675,8 @@ def _analyzed(
         of_others = None if options.unlabelled is None else _agreement_beside(model, options, X)
         rows = read_rows(adapter, inner, y, options, settings.metric)
         rows, evidence = tally_model_rows(rows, settings, progress, limit)
-        report = _report(model, X, y, rows, evidence, settings)
+        rows = with_member_findings(rows, evidence.sample).without_features()
+        report = _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
         report = changed(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
@@ -688,13 +689,6 @@ def _analyzed(
         from ens_plugin.analysis.judged import judge_metric
 
         return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
-
-
-def _report(
-    model: Any, X: Any, y: ArrayLike, rows: Rows, evidence: Evidence, settings: ResolvedOptions
-) -> EnsembleReport:
-    rows = with_member_findings(rows, evidence.sample).without_features()
-    return _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
 
 
 def _agreement_beside(model: Any, options: AnalysisOptions, X: Any) -> Agreement:
@@ -826,7 +820,9 @@ def _analyze_output(
     with granted_threads(options.n_jobs):
         rows = read_rows(adapter, inner, y, options, settings.metric)
         rows, evidence = tally_model_rows(rows, settings, progress, limit)
-        return _report(model, X, y, rows, evidence, settings), rows.place(proof_positions(evidence.sample))
+        rows = with_member_findings(rows, evidence.sample).without_features()
+        report = _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
+        return report, rows.place(proof_positions(evidence.sample))
 
 
 def _merged(found: Sequence[tuple[Finding, ...]], names: Sequence[str]) -> list[Finding]:
