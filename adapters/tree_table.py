@@ -39,8 +39,8 @@ MOST_STATED = 2**20
 MAX_CHANCE = 1e-9
 # Members that were grown on other rows than the rest, a share s of all, are all missed with a chance of (1 - s)^16.
 FEWEST_CHECKED = 16
-# Rows by trees up to which all are checked, because it takes a few hundredths of a second.
-CELLS_CHECKED = 1_000_000
+# Rows by trees up to which all are checked, because it takes a hundredth of a second.
+CELLS_CHECKED = 20_000
 
 
 def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:

@@ -257,17 +257,17 @@ class DrawnRows(DistributedBags):
 
     def sums(self, rows: IntArray | None, features: Any, target: NDArray[Any] | None, bags: Bags) -> ProofStatistics:
         """Return row counts by leaf of the checked trees, and sums of the target by leaf of three iterations."""
-        parts = []
+        found, every, parts = [], [], []
         for member, leaves in self._leaves(features):
             in_bag = bags.member(member)
             for tree, reached in zip(self._text.trees_of(member), leaves, strict=True):
                 n_leaves = self._text.trees[tree].n_leaves
-                counts = {"found": np.bincount(reached[in_bag], minlength=n_leaves)}
-                own = [ProofStatistics({**counts, "reached": np.bincount(reached, minlength=n_leaves)})]
+                found.append(np.bincount(reached[in_bag], minlength=n_leaves))
+                every.append(np.bincount(reached, minlength=n_leaves))
                 if target is not None and member in self._with_target:
-                    own.append(target_sums(self._text, self._objective, tree, reached, target, in_bag))
-                parts += [part.named(tree) for part in own]
-        return merge_sums(parts)
+                    own = target_sums(self._text, self._objective, tree, reached, target, in_bag)
+                    parts.append(own.named(tree))
+        return merge_sums([ProofStatistics({"found": np.concatenate(found), "reached": np.concatenate(every)}), *parts])
 
     def _leaves(self, features: Any) -> Any:
         """Yield each checked iteration with the leaves of its trees, read at once where all are checked."""
@@ -282,13 +282,17 @@ class DrawnRows(DistributedBags):
 
     def prove(self, sums: ProofStatistics) -> BagProof:
         """Return a BagProof after comparing leaf counts with those of the trees, and the target with leaf values."""
-        checked = [tree for member in self._checked for tree in self._text.trees_of(member)]
-        counts = [_Counts(tree, self._text.trees[tree].leaf_counts, sums.of_tree(tree)) for tree in checked]
-        counts = [own for own in counts if own.stored.size]
+        trees = [tree for member in self._checked for tree in self._text.trees_of(member)]
+        edges = np.cumsum([self._text.trees[tree].n_leaves for tree in trees])[:-1]
+        found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
+        stored = [self._text.trees[tree].leaf_counts for tree in trees]
+        counts = [_Counts(*own) for own in zip(trees, stored, found, reached, strict=True) if own[1].size]
         if any(own.is_other for own in counts):
             raise self._explained(counts)
         draw_of = self._draw_of[[own.tree // self._text.trees_per_iteration for own in counts]]
-        chance = chance_of_draws(np.array([own.log_chance for own in counts]), draw_of, self._n_tried)
+        chance = chance_of_draws(
+            np.array([log_chance(own.stored, own.reached) for own in counts]), draw_of, self._n_tried
+        )
         if chance > MAX_CHANCE:
             raise BagError(
                 f"The bags drawn again fit the leaf counts of every tree that has a split ({len(counts)} were "
@@ -350,19 +354,12 @@ class _Counts:
 
     tree: int
     stored: IntArray
-    sums: ProofStatistics
-
-    @property
-    def found(self) -> IntArray:
-        return self.sums.added["found"]
+    found: IntArray
+    reached: IntArray
 
     @property
     def is_other(self) -> bool:
         return not np.array_equal(self.found, self.stored)
-
-    @property
-    def log_chance(self) -> float:
-        return log_chance(self.stored, self.sums.added["reached"])
 
     @property
     def misplaced(self) -> float:
@@ -371,9 +368,9 @@ class _Counts:
     @property
     def misplaced_by_chance(self) -> float:
         """Return the expected number of in-bag rows in other leaves, if the bag were a random set of its size."""
-        share = self.sums.added["reached"] / self.sums.added["reached"].sum()
-        drawn = self.stored.sum() / self.sums.added["reached"].sum()
-        spread = np.sqrt(self.sums.added["reached"] * drawn * (1.0 - drawn) * (1.0 - share))
+        n_rows = self.reached.sum()
+        drawn = self.stored.sum() / n_rows
+        spread = np.sqrt(self.reached * drawn * (1.0 - drawn) * (1.0 - self.reached / n_rows))
         return float(spread.sum() / np.sqrt(np.pi))
 
 

@@ -116,7 +116,7 @@ def target_sums(
 def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
     """Return whether the target gives the leaf values of some trees; raise DataMismatchError where it cannot."""
     known = {tree: own for tree, own in sums.items() if own.added and model.trees[tree].n_leaves > 1}
-    found = [_judged(model, objective, tree, own) for tree, own in known.items() if "all" in own.added]
+    found = [_judged(model, objective, tree, own) for tree, own in known.items()]
     return bool(found) and all(found)
 
 

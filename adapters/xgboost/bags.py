@@ -346,8 +346,9 @@ def log_chance(visible: IntArray, subsample: float) -> float:
 def evidence_of(forest: Forest, rows: Rows, hessians: Hessians, trees: list[int]) -> Iterator[TreeEvidence]:
     """Yield the evidence of some trees in ascending order, with the derivatives in the round of each."""
     tolerance, margin, known_round = hessians.tolerance(), hessians.start, 0
-    for start in range(0, len(trees), TREES_AT_ONCE):
-        part = trees[start : start + TREES_AT_ONCE]
+    at_once = max(CELLS_AT_ONCE // rows.shape[0], TREES_AT_ONCE)
+    for start in range(0, len(trees), at_once):
+        part = trees[start : start + at_once]
         for tree, leaf in zip(part, TreeReader(forest, part).leaves(rows), strict=True):
             if hessians.depend_on_margin and forest.round[tree] > known_round:
                 margin = np.array(np.broadcast_to(margin, (rows.shape[0], forest.n_groups)))
@@ -495,34 +496,37 @@ class DrawnTrees(DistributedBags):
         """Return sums of second derivatives by leaf of the checked trees, and of first derivatives of three trees."""
         forest, y = self._forest, None if target is None else target.astype(np.float64)
         hessians = Hessians.of(forest, features, y)
-        parts = []
+        found, visible, parts = [], [], []
         for own in evidence_of(forest, features, hessians, self.checked):
             in_bag = bags.member(own.tree)
-            found = [ProofStatistics({"sums": own.sums(in_bag), "visible": own.visible})]
+            found.append(own.sums(in_bag))
+            visible.append(own.visible)
             if y is not None and own.tree in self._with_target:
-                found.append(target_sums(forest, hessians, own.tree, own.leaf, in_bag, y))
-            parts += [part.named(own.tree) for part in found]
-        return merge_sums(parts)
+                parts.append(target_sums(forest, hessians, own.tree, own.leaf, in_bag, y).named(own.tree))
+        of_leaves = {"sums": np.concatenate(found), "visible": np.concatenate(visible)}
+        return merge_sums([ProofStatistics(of_leaves), *parts])
 
     def prove(self, sums: ProofStatistics, tolerance: FloatArray | None = None) -> BagProof:
         """Return a BagProof after comparing the sums with those in the leaves, and checking the target."""
         forest, guess = self._forest, self._guess
         allowed = unit_hessians(forest).tolerance() if tolerance is None else tolerance
-        by_tree = {tree: sums.of_tree(tree) for tree in self.checked}
+        covers = {tree: forest.leaf_covers(tree) for tree in self.checked}
+        edges = np.cumsum([own.size for own in covers.values()])[:-1]
+        found, visible = (np.split(sums.added[name], edges) for name in ("sums", "visible"))
         failed = [
             tree
-            for tree, own in by_tree.items()
-            if not gives_covers(own.added["sums"], forest.leaf_covers(tree), float(allowed[tree]))
+            for (tree, own), given in zip(covers.items(), found, strict=True)
+            if not gives_covers(given, own, float(allowed[tree]))
         ]
         if failed:
             raise not_found(forest, self._share, failed, len(self.checked), None if self._is_local else self._n_rows)
         chance = guess.chance(
-            {tree: log_chance(own.added["visible"], guess.subsample) for tree, own in by_tree.items()}
+            {tree: log_chance(own, guess.subsample) for tree, own in zip(self.checked, visible, strict=True)}
         )
         if chance > MAX_CHANCE:
             raise too_weak(chance, forest, self._share, guess.draws)
-        with_target = {tree: by_tree[tree] for tree in self._with_target if len(by_tree[tree].added) > 2}
-        return BagProof(target=judge_target(forest, with_target))
+        by_tree = {tree: sums.of_tree(tree) for tree in self._with_target}
+        return BagProof(target=judge_target(forest, {tree: own for tree, own in by_tree.items() if own.added}))
 
 
 def checked_trees(forest: Forest, n_rows: int, share: Share) -> list[int]:

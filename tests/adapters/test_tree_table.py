@@ -19,7 +19,7 @@ FEATURE, THRESHOLD = np.array([1, 0, 0, 0, 0]), np.array([0.5, 0.0, 2.5, 0.0, 0.
 SOUND: dict[str, Any] = {"left": LEFT, "right": RIGHT, "feature": FEATURE, "n_features": 2, "threshold": THRESHOLD}
 
 
-@pytest.mark.parametrize(("n_cells", "n_checked"), [(10_000_000, 16), (10_000, 100)])
+@pytest.mark.parametrize(("n_cells", "n_checked"), [(10_000_000, 16), (200, 100)])
 def test_members_to_check_are_drawn_among_all(n_cells: int, n_checked: int) -> None:
     found = members_to_check(1000, n_cells, lambda _: -10.0, np.arange(1000))
     assert found.size == n_checked

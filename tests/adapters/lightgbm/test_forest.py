@@ -78,15 +78,15 @@ def test_multiclass_report() -> None:
     assert ens_plugin.analyze(model, X3, Y3).n_members == RF["n_estimators"]
 
 
-def test_threads_and_reading_by_leaves_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_reading_by_member_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted()
     expected = ens_plugin.analyze(model, X2, Y2).to_dict()
     threads = ens_plugin.analyze(model, X2, Y2, n_jobs=2).to_dict()
-    monkeypatch.setattr("ens_plugin.adapters.lightgbm.forest.MOST_FEATURES", 0)
-    by_leaves = ens_plugin.analyze(model, X2, Y2).to_dict()
-    for report in (expected, threads, by_leaves):
+    monkeypatch.setattr("ens_plugin.adapters.lightgbm.forest.CALL", 0)
+    by_member = ens_plugin.analyze(model, X2, Y2).to_dict()
+    for report in (expected, threads, by_member):
         del report["created"]
-    assert expected == threads == by_leaves
+    assert expected == threads == by_member
 
 
 # ---- what predict uses
@@ -115,8 +115,7 @@ def test_forest_with_trees_of_one_leaf_counts_them() -> None:
 
 def test_mean_that_is_not_the_prediction_is_refused() -> None:
     adapter: Any = find_adapter(regressor())
-    scores = adapter._scores
-    adapter._scores = lambda member, rows: scores(member, rows) * (1.01 if member == 3 else 1.0)
+    adapter._text.trees[3].lines["leaf_value"] = " ".join(["1e3"] * adapter._text.trees[3].n_leaves)
     with pytest.raises(UnsupportedModelError, match=r"differs by .* from what LightGBM"):
         adapter.prepare(XR)
 

@@ -111,10 +111,12 @@ def test_length_beyond_the_document_is_refused(length: int) -> None:
         decode(b"{L" + length.to_bytes(8, "big", signed=True) + b"a}")
 
 
+@pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("depth", [1, 9])
-def test_leaves_and_values_are_the_library_s_own(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaves_and_values_are_the_library_s_own(depth: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In several copies of the booster, too."""
     monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.TREES_TOGETHER", 50)
+    monkeypatch.setattr("ens_plugin.adapters.xgboost.forest.FEW_ROWS", few)
     booster = train({**MULTI, "max_depth": depth, "min_child_weight": 0}, X3, Y3, rounds=2)
     expected = booster.predict(xgboost.DMatrix(X3), pred_leaf=True).reshape(N, -1).T
     forest, rows = Forest(booster), Rows(X3, booster)
