@@ -19,6 +19,13 @@ from ens_plugin.errors import BagError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
 Arrays = dict[str, NDArray[Any]]
+Task = Literal["classification", "regression"]
+Aggregation = Literal["vote", "mean_proba", "mean_score", "mean", "quantile"]
+OutputKind = Literal["labels", "probabilities", "scores", "values"]
+Provenance = Literal["recorded", "proved", "given", "unknown"]
+
+# Members whose bags one thread draws at a time: few, because their draws are in memory together.
+DRAWN_TOGETHER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,20 +60,17 @@ class ProofStatistics:
         >>> ProofStatistics({"rows": np.array([1])}).named(7).added
         {'rows 7': array([1])}
         """
-        return ProofStatistics(_named(self.added, tree), _named(self.least, tree))
+        added, least = ({f"{name} {tree}": own for name, own in part.items()} for part in (self.added, self.least))
+        return ProofStatistics(added, least)
 
     def of_tree(self, tree: int) -> ProofStatistics:
         """Return the statistics of one tree, out of those of several that :meth:`named` has renamed."""
-        return ProofStatistics(_of_tree(self.added, tree), _of_tree(self.least, tree))
-
-
-def _named(arrays: Arrays, tree: int) -> Arrays:
-    return {f"{name} {tree}": values for name, values in arrays.items()}
-
-
-def _of_tree(arrays: Arrays, tree: int) -> Arrays:
-    end = f" {tree}"
-    return {name.removesuffix(end): values for name, values in arrays.items() if name.endswith(end)}
+        end = f" {tree}"
+        added, least = (
+            {name.removesuffix(end): own for name, own in part.items() if name.endswith(end)}
+            for part in (self.added, self.least)
+        )
+        return ProofStatistics(added, least)
 
 
 class DistributedBags(ABC):
@@ -156,14 +160,6 @@ def _merged(parts: list[Arrays], put_together: Callable[[Any, Any], Any]) -> Arr
         for name, values in part.items():
             merged[name] = put_together(merged[name], values) if name in merged else values
     return merged
-
-
-Task = Literal["classification", "regression"]
-Aggregation = Literal["vote", "mean_proba", "mean_score", "mean", "quantile"]
-OutputKind = Literal["labels", "probabilities", "scores", "values"]
-Provenance = Literal["recorded", "proved", "given", "unknown"]
-
-DRAWN_TOGETHER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,15 +331,6 @@ class EnsembleAdapter(ABC):
         ----------
         name : str
             Name of a method of EnsembleAdapter.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from sklearn.ensemble import RandomForestRegressor
-        >>> from ens_plugin.adapters import find_adapter
-        >>> adapter = find_adapter(RandomForestRegressor(10).fit(*load_diabetes(return_X_y=True)))
-        >>> adapter.offers("truncated"), adapter.offers("loss")
-        (True, False)
         """
         return getattr(type(self), name) is not getattr(EnsembleAdapter, name)
 
@@ -467,16 +454,6 @@ class EnsembleAdapter(ABC):
         -------
         {"training", "like_training", "fresh", "unknown"}
             Training rows, in training order or any other; rows that may be training rows; rows that are not; undecided.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from sklearn.ensemble import RandomForestRegressor
-        >>> from ens_plugin.adapters import find_adapter
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-        >>> adapter.verify_rows(adapter.prepare(X), y)
-        'training'
         """
         return "unknown"
 
@@ -652,16 +629,6 @@ class EnsembleAdapter(ABC):
         ------
         UnsupportedModelError
             If no smaller model can be made, and by default.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from sklearn.ensemble import RandomForestRegressor
-        >>> from ens_plugin.adapters import find_adapter
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-        >>> len(adapter.truncated(4).estimators_)
-        4
         """
         instead = f"Train one with {counted(size, 'member')} instead."
         raise self._not_offered("truncated", "cannot be cut to fewer members", instead)
@@ -677,17 +644,6 @@ class EnsembleAdapter(ABC):
             If these numbers cannot be determined.
         UnsupportedModelError
             By default.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from sklearn.ensemble import RandomForestRegressor
-        >>> from ens_plugin.adapters import find_adapter
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-        >>> draws = adapter.draw_counts(X, adapter.prepare(X), y)
-        >>> draws.rule, int(draws.counts[0].sum())
-        ('with_replacement', 442)
         """
         raise self._not_offered(
             "draw_counts",
@@ -723,18 +679,6 @@ class EnsembleAdapter(ABC):
             If the bags do not follow from row positions, or at most `candidate` draws are possible.
         UnsupportedModelError
             By default.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.datasets import load_diabetes
-        >>> from sklearn.ensemble import RandomForestRegressor
-        >>> from ens_plugin.adapters import find_adapter
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> adapter = find_adapter(RandomForestRegressor(10, random_state=0).fit(X, y))
-        >>> bags = adapter.distributed_bags(n_rows=442, candidate=0)
-        >>> bags.at(np.array([440, 441]), y[440:]).in_bag().shape
-        (10, 2)
         """
         raise self._not_offered(
             "distributed_bags",

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import Aggregation, EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, OutputKind, outputs_by_member
 from ens_plugin.adapters.members import (
     DrawCounts,
     DrawRule,
@@ -33,7 +33,17 @@ from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.findings import Finding
 
+# A position above it is damage, as of a pointer read as a number.
 MAX_ROWS = 2**40
+# How members are averaged, or vote; the kind of what they output; and the dimensions of outputs.
+MeanRule = Literal["vote", "mean_proba", "mean_score", "mean"]
+_OUTPUT_KIND: dict[MeanRule, OutputKind] = {
+    "vote": "labels",
+    "mean_proba": "probabilities",
+    "mean_score": "scores",
+    "mean": "values",
+}
+_DIMENSIONS: dict[MeanRule, tuple[int, ...]] = {"vote": (2,), "mean": (2,), "mean_proba": (3,), "mean_score": (2, 3)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,69 +105,47 @@ def check_in_bag(
     """Return the bags that a user gave, after checking them; None stays None."""
     if in_bag is None:
         return None
-    mask = _as_mask(in_bag)
-    if mask is not None:
-        return GivenBags(_checked_mask(mask, n_members, n_rows, name), name)
-    members = _as_sequence(in_bag, name)
-    if len(members) != n_members:
+    try:
+        mask = np.asarray(in_bag)
+    except Exception:  # index arrays of different lengths, or what a user's class raises
+        mask = np.zeros(0)
+    if mask.dtype == np.bool_ and mask.ndim:
+        if mask.ndim != 2 or mask.shape != (n_members, mask.shape[1] if n_rows is None else n_rows):
+            wanted = f"({n_members}, {'n_rows' if n_rows is None else n_rows})"
+            raise InputError(
+                f"{name} has shape {mask.shape}; pass a mask of these members and rows, of shape {wanted}."
+            )
+        return GivenBags(mask.copy(), name)
+    has_no_length = isinstance(in_bag, (str, bytes)) or (isinstance(in_bag, np.ndarray) and in_bag.ndim == 0)
+    if has_no_length or not isinstance(in_bag, (Sequence, np.ndarray)):
+        raise InputError(f"{name} must be a mask of bool or one index array per member, got {type(in_bag).__name__}.")
+    if len(in_bag) != n_members:
         raise InputError(
-            f"{name} has {counted(len(members), 'index array')} for {counted(n_members, 'member')}; give one per "
-            "member."
+            f"{name} has {counted(len(in_bag), 'index array')} for {counted(n_members, 'member')}; give one per member."
         )
-    rows = [_checked_rows(member, index, n_rows, name) for index, member in enumerate(members)]
-    if _is_integer_mask(rows, n_rows):
+    rows = [_checked_rows(own, f"{name}[{member}]", n_rows) for member, own in enumerate(in_bag)]
+    length = len(rows[0]) if n_rows is None else n_rows
+    if length > 2 and all(own.size == length and own.max() <= 1 for own in rows):
         raise InputError(
             f"{name} holds only 0 and 1, one per row: if it is a mask, pass it as bool ({name}.astype(bool))."
         )
     return GivenBags(rows, name)
 
 
-def _as_mask(in_bag: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.bool_] | None:
-    try:
-        array = np.asarray(in_bag)
-    except Exception:  # index arrays of different lengths, or what a user's class raises
-        return None
-    return array if array.dtype == np.bool_ and array.ndim else None
-
-
-def _checked_mask(mask: NDArray[np.bool_], n_members: int, n_rows: int | None, name: str) -> NDArray[np.bool_]:
-    expected = (n_members, mask.shape[-1] if n_rows is None else n_rows)
-    if mask.ndim != 2 or mask.shape != expected:
-        wanted = f"({n_members}, {'n_rows' if n_rows is None else n_rows})"
-        raise InputError(f"{name} has shape {mask.shape}; pass a mask of these members and rows, of shape {wanted}.")
-    return mask.copy()
-
-
-def _as_sequence(in_bag: ArrayLike | Sequence[ArrayLike], name: str) -> list[ArrayLike]:
-    has_no_length = isinstance(in_bag, np.ndarray) and in_bag.ndim == 0
-    if has_no_length or not isinstance(in_bag, (Sequence, np.ndarray)) or isinstance(in_bag, (str, bytes)):
-        raise InputError(f"{name} must be a mask of bool or one index array per member, got {type(in_bag).__name__}.")
-    return list(in_bag)
-
-
-def _checked_rows(rows: ArrayLike, member: int, n_rows: int | None, name: str) -> NDArray[np.intp]:
-    array = as_array(rows, f"{name}[{member}]")
+def _checked_rows(rows: ArrayLike, name: str, n_rows: int | None) -> NDArray[np.intp]:
+    array, end = as_array(rows, name), MAX_ROWS if n_rows is None else n_rows
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise InputError(
-            f"{name}[{member}] must be a non-empty list of row positions, got shape {array.shape} and dtype "
-            f"{array.dtype}."
+            f"{name} must be a non-empty list of row positions, got shape {array.shape} and dtype {array.dtype}."
         )
-    if array.min() < 0 or array.max() >= (MAX_ROWS if n_rows is None else n_rows):
-        bound = f" and below {MAX_ROWS if n_rows is None else n_rows}"
+    if array.min() < 0 or array.max() >= end:
         raise InputError(
-            f"{name}[{member}] must hold row positions from 0 on{bound}, got {array.min()} to {array.max()}."
+            f"{name} must hold row positions from 0 on and below {end}, got {array.min()} to {array.max()}."
         )
     return array.astype(np.intp, copy=True)
 
 
-def _is_integer_mask(members: list[NDArray[np.intp]], n_rows: int | None) -> bool:
-    length = len(members[0]) if n_rows is None else n_rows
-    return length > 2 and all(len(rows) == length and rows.max() <= 1 for rows in members)
-
-
 AnyEnsemble = TypeVar("AnyEnsemble", bound="CustomEnsemble")
-# How members are averaged, or vote.
-MeanRule = Literal["vote", "mean_proba", "mean_score", "mean"]
 
 
 class CustomEnsemble:
@@ -294,8 +282,14 @@ class EstimatorEnsemble(CustomEnsemble):
         if is_scalar or isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
             raise InputError(f"models must be a list of fitted models, got {shown(models)}.")
         self.models = list(models)
+        if not self.models:
+            raise InputError("models is empty; at least one fitted model is needed.")
+        for index, model in enumerate(self.models):
+            if not hasattr(model, "predict"):
+                raise InputError(
+                    f"models[{index}] is of type {type(model).__name__}, without predict; pass fitted models."
+                )
         self.n_members = len(self.models)
-        _check_models(self.models)
         self.in_bag = check_in_bag(row_indices, self.n_members, None, "row_indices")
         self.classes = _common_classes(self.models, classes)
         if self.classes is None:
@@ -324,15 +318,11 @@ class EstimatorEnsemble(CustomEnsemble):
             labels = checked_labels(call_model(model.predict, table, member), rows.shape[0], member)
             codes = _positions(labels, self.classes, f"The prediction of model {member}")
             return codes.astype(code_dtype(len(self.classes)))
-        own = _positions(
-            _distinct(getattr(model, "classes_", self.classes), f"classes_ of model {member}"),
-            self.classes,
-            f"classes_ of model {member}",
-        )
+        name = f"classes_ of model {member}"
+        own = _positions(_distinct(getattr(model, "classes_", self.classes), name), self.classes, name)
+        found = call_model(model.predict_proba, table, member)
         probabilities = np.zeros((rows.shape[0], len(self.classes)))
-        probabilities[:, own] = checked_numbers(
-            call_model(model.predict_proba, table, member), (rows.shape[0], len(own)), member
-        )
+        probabilities[:, own] = checked_numbers(found, (rows.shape[0], len(own)), member)
         return probabilities
 
     def first(self, n_members: int) -> EstimatorEnsemble:
@@ -369,9 +359,8 @@ def _as_array(values: Any, name: str) -> NDArray[Any]:
 
 def _as_outputs(outputs: ArrayLike, aggregation: MeanRule) -> NDArray[Any]:
     array = _as_array(outputs, "outputs")
-    dimensions = {"vote": (2,), "mean": (2,), "mean_proba": (3,), "mean_score": (2, 3)}[aggregation]
-    shape = "(n_members, n_rows" + (", n_labels)" if dimensions == (3,) else ")")
-    if array.ndim not in dimensions:
+    shape = "(n_members, n_rows, n_labels)" if aggregation == "mean_proba" else "(n_members, n_rows)"
+    if array.ndim not in _DIMENSIONS[aggregation]:
         raise InputError(f"outputs must have shape {shape} for aggregation={aggregation!r}, got {array.shape}.")
     if array.size == 0:
         raise InputError(f"outputs is empty (shape {array.shape}); at least one member and one row are needed.")
@@ -406,24 +395,15 @@ def _as_classes(classes: ArrayLike | None, outputs: NDArray[Any], aggregation: M
         if classes is not None:
             raise InputError('classes was given, but aggregation="mean" is regression; leave classes out.')
         return None
-    if classes is not None:
-        labels = _distinct(classes)
-    elif aggregation == "vote":
-        labels = _labels_in(outputs)
-    else:
-        labels = np.arange(outputs.shape[2] if outputs.ndim == 3 else 2)
-    expected = {"vote": len(labels), "mean_proba": outputs.shape[-1]}.get(
-        aggregation, outputs.shape[2] if outputs.ndim == 3 else 2
-    )
-    if len(labels) != expected:
+    n_labels = outputs.shape[2] if outputs.ndim == 3 else 2
+    if classes is None:
+        return _sorted_labels(outputs, "outputs") if aggregation == "vote" else np.arange(n_labels)
+    labels = _distinct(classes)
+    if aggregation != "vote" and len(labels) != n_labels:
         raise InputError(
-            f"classes holds {counted(len(labels), 'label')}, but outputs has {expected}; give one label per column."
+            f"classes holds {counted(len(labels), 'label')}, but outputs has {n_labels}; give one label per column."
         )
     return labels
-
-
-def _labels_in(outputs: NDArray[Any]) -> NDArray[Any]:
-    return _sorted_labels(outputs, "outputs")
 
 
 def _sorted_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
@@ -439,9 +419,8 @@ def _sorted_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
 
 def _distinct(classes: Any, name: str = "classes") -> NDArray[Any]:
     labels = _as_array(classes, name)
-    if labels.ndim != 1 or labels.size == 0 or _sorted_labels(labels, name).size != labels.size:
-        raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    are_finite = labels.dtype.kind != "f" or bool(np.isfinite(labels).all())
+    if labels.ndim != 1 or labels.size == 0 or _sorted_labels(labels, name).size != labels.size or not are_finite:
         raise InputError(f"{name} must be a non-empty list of distinct labels, got {shown(labels.tolist())}.")
     return labels
 
@@ -452,16 +431,6 @@ def _positions(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArra
     if are_codes and not any(isinstance(label, Number) for label in classes.tolist()):
         return labels.astype(np.intp)
     return label_codes(labels, classes, name)
-
-
-def _check_models(models: list[Any]) -> None:
-    if not models:
-        raise InputError("models is empty; at least one fitted model is needed.")
-    lacking = [index for index, model in enumerate(models) if not hasattr(model, "predict")]
-    if lacking:
-        raise InputError(
-            f"models[{lacking[0]}] is of type {type(models[lacking[0]]).__name__}, without predict; pass fitted models."
-        )
 
 
 def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any] | None:
@@ -488,14 +457,6 @@ def _common_classes(models: list[Any], classes: ArrayLike | None) -> NDArray[Any
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else int(_as_array(X, "X").shape[0])
-
-
-_OUTPUT_KIND: dict[Aggregation, OutputKind] = {
-    "vote": "labels",
-    "mean_proba": "probabilities",
-    "mean_score": "scores",
-    "mean": "values",
-}
 
 
 class CustomAdapter(EnsembleAdapter):
@@ -547,30 +508,29 @@ class CustomAdapter(EnsembleAdapter):
         """Return whether rows are training rows, by stored rows and splits of the models; unknown without models."""
         if not isinstance(self.model, EstimatorEnsemble):
             return "unknown"
-        # Arrays of outputs need no model library; models are inspected only for held-out rows.
-        shown = import_module("ens_plugin.adapters.sklearn.known_rows")
-        rows = features.frame if isinstance(features, FrameRows) else features
-        models = [(model, rows) for model in self.model.models]
+        rows, shown_by = self._rows_and_recognition(features)
         target = None if y is None else np.asarray(y).reshape(-1)
         if target is not None and self.classes is not None:
             target = label_codes(target, self.classes)
-        known = shown.known_rows(models, target, self.classes, self._draw)
-        cells = shown.tree_cells(models, target, self.classes)
-        return judge_origin(known.are_given(), cells, rows.shape[0], known.would_show)
-
-    def _draw(self, member: int) -> NDArray[np.integer[Any]] | None:
-        """Return the training rows that a model was given, if the user gave them in order."""
+        models = [(model, rows) for model in self.model.models]
         bags = self.model.in_bag
-        return None if bags is None else bags.drawn(member)
+        known = shown_by.known_rows(models, target, self.classes, (lambda own: None) if bags is None else bags.drawn)
+        cells = shown_by.tree_cells(models, target, self.classes)
+        return judge_origin(known.are_given(), cells, rows.shape[0], known.would_show)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that models split, where they are trees."""
         if not isinstance(self.model, EstimatorEnsemble):
             return features, ()
-        shown = import_module("ens_plugin.adapters.sklearn.known_rows")
-        rows = features.frame if isinstance(features, FrameRows) else features
-        columns: tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]] = shown.split_columns(self.model.models, rows)
-        return columns
+        rows, shown_by = self._rows_and_recognition(features)
+        found: tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]] = shown_by.split_columns(self.model.models, rows)
+        return found
+
+    def _rows_and_recognition(self, features: Any) -> tuple[Any, Any]:
+        """Return rows as models take them, and the module that recognises training rows."""
+        # Arrays of outputs need no model library; models are inspected only for held-out rows.
+        module = import_module("ens_plugin.adapters.sklearn.known_rows")
+        return features.frame if isinstance(features, FrameRows) else features, module
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each model drew each row, counted in the index arrays that the user gave."""

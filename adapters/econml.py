@@ -14,7 +14,6 @@ from sklearn.utils import check_array
 
 from ens_plugin.adapters.contract import EnsembleInfo
 from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods
-from ens_plugin.adapters.members import unequal_member_doubts
 from ens_plugin.adapters.sklearn.bags import checked_members
 from ens_plugin.adapters.sklearn.known_rows import tree_splits
 from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, are_recognised
@@ -116,9 +115,10 @@ class RegressionForestAdapter(SeededEnsemble, Library):
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features, tree_splits(self.model.estimators_)
 
-    def doubts(self) -> tuple[Finding, ...]:
-        """Return a doubt where a warm start added members with other parameters."""
-        return unequal_member_doubts(self.model.estimators_)
+    @property
+    def learners(self) -> Sequence[Any]:
+        """Return the trees."""
+        return self.model.estimators_  # type: ignore[no-any-return]
 
     def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that members are groups of trees, where they are."""

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from ens_plugin.adapters.contract import EnsembleInfo
 from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods, retrain_members
 from ens_plugin.adapters.sklearn.bagging import BaggedMembers
-from ens_plugin.adapters.sklearn.bags import check_growth, prove_members
+from ens_plugin.adapters.sklearn.bags import prove_members
 from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, growth_is_known
 from ens_plugin.adapters.sklearn.training import RELEASE
 from ens_plugin.core.bags import BagProof
@@ -93,8 +93,18 @@ class BalancedBaggingAdapter(BaggedMembers, Imblearn):
         return plain
 
     @property
+    def learners(self) -> Sequence[Any]:
+        """Return the pipelines, whose samplers have parameters too."""
+        return self.model.estimators_  # type: ignore[no-any-return]
+
+    @property
     def _draws_by_label(self) -> bool:
         return type(self.model.sampler_) is RandomUnderSampler
+
+    def grown_on(self, member: int, n_rows: int) -> tuple[AnyIntArray, AnyIntArray]:
+        """Return the rows of a bag, which a tree got one by one, repeated or not."""
+        rows = self.draw(member)
+        return rows, np.arange(rows.size)
 
     def draw(self, member: int) -> AnyIntArray:
         """Return the rows that are in a member's bag."""
@@ -130,6 +140,11 @@ class EasyEnsembleAdapter(BalancedBaggingAdapter):
     def describe(self) -> EnsembleInfo:
         """Return the properties of the ensemble, whose bags leave out no row of the rarest label."""
         return replace(super().describe(), bag_provenance="unknown")
+
+    @property
+    def are_redrawable(self) -> bool:
+        """False: rows cannot be drawn again."""
+        return False
 
     def check_bags(self, n_rows: int) -> None:
         """Raise BagError: rows of the rarest label are in every bag."""
@@ -168,49 +183,50 @@ class BalancedForestAdapter(SeededEnsemble, Imblearn):
         return self.leaf_outputs(member, rows)
 
     def check_bags(self, n_rows: int) -> None:
-        """Raise BagError or DataMismatchError unless the samplers' rows are known, and there are so many rows."""
+        """Raise BagError where weights decided about the rows of a bootstrap."""
         if self.model.bootstrap and DRAWS_BY_WEIGHT and self.model.class_weight not in (None, "balanced_subsample"):
             raise BagError(
                 f"This {type(self.model).__name__} has class_weight and bootstrap=True: scikit-learn 1.9 and later "
                 "draw bootstrap samples by the weights, which imbalanced-learn does not keep. "
                 'Pass data="holdout" with rows the model was not trained on, or refit without class_weight.'
             )
-        super().check_bags(n_rows)
+        for sampler in self.model.samplers_:
+            sampled_rows(sampler, n_rows)
+        # The library does not keep how many rows it was trained on.
+        self._n_rows = n_rows
+
+    def has_trained_on(self, n_rows: int) -> bool:
+        """Return True: the number of rows is not kept."""
+        return True
 
     def draw(self, member: int) -> AnyIntArray:
-        """Return the training rows that a tree was grown on."""
-        kept = self._kept(member)
-        return kept[self._positions(member, kept.size)]
+        """Return the training rows that a tree was grown on, of as many as :meth:`check_bags` was called with."""
+        kept, drawn = self.grown_on(member, self._n_rows)
+        return kept[drawn]
+
+    @property
+    def are_weights_known(self) -> bool:
+        """Whether rows count alike inside a tree: without a bootstrap, the weights of a fit act there."""
+        return DRAWS_BY_WEIGHT and bool(self.model.bootstrap)
 
     def check_member(self, member: int, features: Any, target: NDArray[Any] | None) -> bool:
         """Raise DataMismatchError unless a tree and its sampler can have been trained on these rows and labels."""
-        kept = self._kept(member)
-        is_proved = check_growth(
-            self.members[member],
-            features[kept],
-            self._positions(member, kept.size),
-            None if target is None else target[kept],
-            member,
-            # Without a bootstrap, the weights of a fit act inside the trees.
-            weights_are_known=DRAWS_BY_WEIGHT and self.model.bootstrap,
-        )
+        is_proved = super().check_member(member, features, target)
         if target is not None:
             check_sample(self.model.samplers_[member], target, member)
         return is_proved
 
-    def _kept(self, member: int) -> AnyIntArray:
-        return sampled_rows(self.model.samplers_[member], self.model._n_samples)
-
-    def _positions(self, member: int, n_kept: int) -> AnyIntArray:
-        """Return the positions, among the rows that a tree's sampler kept, of those that the tree was grown on."""
+    def grown_on(self, member: int, n_rows: int) -> tuple[AnyIntArray, AnyIntArray]:
+        """Return the rows that a tree's sampler kept, and which of these the tree was grown on."""
+        kept = sampled_rows(self.model.samplers_[member], n_rows)
         if not self.model.bootstrap:
-            return np.arange(n_kept)
-        # The public estimators_samples_ of a forest that is trained on n_kept rows draws again from a tree's seed.
+            return kept, np.arange(kept.size)
+        # The public estimators_samples_ of a forest that is trained on the kept rows draws again from a tree's seed.
         forest = copy(self.model)
         forest.estimators_ = [self.model.estimators_[member]]
-        forest._n_samples, forest._sample_weight = n_kept, None
-        forest._n_samples_bootstrap = min(self._n_draws(self.model._n_samples), n_kept)
-        return np.asarray(forest.estimators_samples_[0])
+        forest._n_samples, forest._sample_weight = kept.size, None
+        forest._n_samples_bootstrap = min(self._n_draws(n_rows), kept.size)
+        return kept, np.asarray(forest.estimators_samples_[0])
 
     def _n_draws(self, n_rows: int) -> int:
         wanted = self.model.max_samples

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.members import GROWABLE, refusals
 from ens_plugin.errors import InputError, UnsupportedModelError
 
+LARGEST_SEED = np.iinfo(np.int32).max
+
 
 def home_libraries(model: object) -> set[str]:
     """Return the top-level packages that define the class of a model and its parents.
@@ -255,9 +257,6 @@ class Library:
             Its columns are the features in training order.
         """
         return table
-
-
-LARGEST_SEED = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, eq=False)

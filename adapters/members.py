@@ -33,6 +33,40 @@ from ens_plugin.core.validation import shown as in_words
 from ens_plugin.errors import DataMismatchError, EnsPluginError, EnsPluginWarning, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+DrawRule = Literal["with_replacement", "without_replacement", "unknown"]
+
+GROWABLE = (
+    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM's LGBMClassifier and LGBMRegressor "
+    "with boosting_type='rf', XGBoost's XGBRFClassifier and XGBRFRegressor, and XGBClassifier and XGBRegressor with "
+    "n_estimators=1, also as the last step of a Pipeline"
+)
+
+SUPPORTED = (
+    "Supported are scikit-learn's RandomForest*, ExtraTrees*, Bagging* and IsolationForest, LightGBM in rf mode, "
+    "XGBoost's parallel trees and Spark ML's RandomForest*, each also inside a pipeline or a search, "
+    "ens_plugin.CustomEnsemble, imbalanced-learn's BalancedRandomForestClassifier, BalancedBaggingClassifier and "
+    "EasyEnsembleClassifier, quantile-forest's and scikit-survival's forests, EconML's RegressionForest, and YDF's "
+    "RandomForestModel. For yet another library, write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) "
+    "describes: register it with ens_plugin.register_adapter for this Python process, or install it as a package with "
+    "an entry point of the group 'ens_plugin.adapters' for the command line and every other process."
+)
+# Attributes of attributes in which damage is looked for: models hold pipelines in searches in pipelines.
+DEPTH = 40
+# They change no prediction, or are drawn for each member.
+_NOT_COMPARED = ("random_state", "random_seed", "seed", "n_jobs", "thread_count", "verbose")
+# Differing parameters, and values of each, that a sentence names.
+_SHOWN = 3
+# Fewer runs of equal parameters than random order has, by so many standard deviations.
+FEW_RUNS = 3.0
+# By chance, the means of the first members and of the others hardly ever differ by so many standard errors.
+CERTAIN, FEWEST_MEMBERS, FEWEST_APART, LEAST_SPREAD = 8.0, 20, 5, 1e-6
+# Means that rest on few rows have longer tails than that, and large differences by chance.
+LARGEST_KURTOSIS = 9.0
+# Rows for which a replaced method is compared with that of the library.
+COMPARED_ROWS = 256
+
 
 def column_names(X: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame or of a table or batch of Arrow; None for what has none."""
@@ -208,9 +242,6 @@ def first_installed(*names: str) -> tuple[str, ...]:
     return ()
 
 
-DrawRule = Literal["with_replacement", "without_replacement", "unknown"]
-
-
 @dataclass(frozen=True, eq=False)
 class DrawCounts:
     """Numbers of times that each member drew each training row, and the rule of drawing.
@@ -379,9 +410,6 @@ def _check_shape(array: NDArray[Any], shape: tuple[int, ...], member: int) -> No
         )
 
 
-DEPTH = 40
-
-
 def held_objects(model: object) -> Iterator[Any]:
     """Yield a model and every object that it holds in attributes, lists, dicts and arrays of objects, once each."""
     seen: dict[int, object] = {}
@@ -406,17 +434,6 @@ def parts(held: Any) -> list[Any]:
         return list(held.values())
     attributes = getattr(held, "__dict__", None)
     return list(attributes.values()) if isinstance(attributes, dict) and not callable(held) else []
-
-
-# They change no prediction, or are drawn for each member.
-_NOT_COMPARED = ("random_state", "random_seed", "seed", "n_jobs", "thread_count", "verbose")
-_SHOWN = 3
-# Fewer runs of equal parameters than random order has, by so many standard deviations.
-FEW_RUNS = 3.0
-# By chance, the means of the first members and of the others hardly ever differ by so many standard errors.
-CERTAIN, FEWEST_MEMBERS, FEWEST_APART, LEAST_SPREAD = 8.0, 20, 5, 1e-6
-# Means that rest on few rows have longer tails than that, and large differences by chance.
-LARGEST_KURTOSIS = 9.0
 
 
 def unequal_member_doubts(
@@ -566,23 +583,6 @@ def _has_few_runs(kinds: list[Any]) -> bool:
     return variance > 0 and n_runs < mean - FEW_RUNS * variance**0.5
 
 
-GROWABLE = (
-    "Supported are scikit-learn's RandomForest*, ExtraTrees* and Bagging*, LightGBM's LGBMClassifier and LGBMRegressor "
-    "with boosting_type='rf', XGBoost's XGBRFClassifier and XGBRFRegressor, and XGBClassifier and XGBRegressor with "
-    "n_estimators=1, also as the last step of a Pipeline"
-)
-
-SUPPORTED = (
-    "Supported are scikit-learn's RandomForest*, ExtraTrees*, Bagging* and IsolationForest, LightGBM in rf mode, "
-    "XGBoost's parallel trees and Spark ML's RandomForest*, each also inside a pipeline or a search, "
-    "ens_plugin.CustomEnsemble, imbalanced-learn's BalancedRandomForestClassifier, BalancedBaggingClassifier and "
-    "EasyEnsembleClassifier, quantile-forest's and scikit-survival's forests, EconML's RegressionForest, and YDF's "
-    "RandomForestModel. For yet another library, write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) "
-    "describes: register it with ens_plugin.register_adapter for this Python process, or install it as a package with "
-    "an entry point of the group 'ens_plugin.adapters' for the command line and every other process."
-)
-
-
 def several_outputs(name: str, n_outputs: int, what: str = "This function") -> str:
     """Return the message that a function takes models of one output only, with what to do instead."""
     if n_outputs == 1:
@@ -600,9 +600,6 @@ def several_targets(name: str, n_outputs: int) -> str:
         "Train one model for each column, or a MultiOutputClassifier or MultiOutputRegressor of such models, which "
         "ens_plugin.analyze takes. If the columns indicate one label of several, train on y.argmax(axis=1)."
     )
-
-
-COMPARED_ROWS = 256
 
 
 def check_replaced_methods(model: Any, features: Any, library: str) -> None:
@@ -638,10 +635,6 @@ def _are_same(found: Any, expected: Any) -> bool:
     if found.dtype.kind != "f" or expected.dtype.kind != "f":
         return bool((found == expected).all())
     return bool((np.abs(found - expected) <= SINGLE_ROUNDING * np.abs(expected).max(initial=0.0)).all())
-
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:

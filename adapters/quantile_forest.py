@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from numbers import Real
@@ -12,14 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from quantile_forest import ExtraTreesQuantileRegressor, RandomForestQuantileRegressor
 
-from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo
+from ens_plugin.adapters.contract import EnsembleInfo
 from ens_plugin.adapters.library import FitSite, Trainer, fit_methods, retrain_members
+from ens_plugin.adapters.members import DrawCounts
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.adapters.sklearn.training import check_predictions
-from ens_plugin.adapters.trees import RowOrigin
-from ens_plugin.core.bags import Bags
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
+
+MEAN_ONLY = finding(
+    "mean-only",
+    "Every figure is of the mean that predict(X, quantiles='mean') returns. Quantiles are not means over the members; "
+    "pass ens_plugin.adapters.quantile_forest.quantile_at(forest, 0.9) for one of them, which may take more members.",
+)
 
 
 class QuantileAt:
@@ -78,13 +83,6 @@ def quantile_at(forest: Any, quantile: float) -> QuantileAt:
     if isinstance(quantile, bool) or not (isinstance(quantile, Real) and 0 < float(quantile) < 1):
         raise InputError(f"quantile={quantile!r} is no number between 0 and 1; pass 0.9 for example.")
     return QuantileAt(forest, float(quantile))
-
-
-MEAN_ONLY = finding(
-    "mean-only",
-    "Every figure is of the mean that predict(X, quantiles='mean') returns. Quantiles are not means over the members; "
-    "pass ens_plugin.adapters.quantile_forest.quantile_at(forest, 0.9) for one of them, which may take more members.",
-)
 
 
 class QuantileForestAdapter(SklearnForestAdapter):
@@ -160,7 +158,7 @@ class QuantileForestAdapter(SklearnForestAdapter):
     @cached_property
     def _positions(self) -> NDArray[np.int64]:
         """Return the positions of kept values in the sorted target, from 1, shape (n_trees, n_nodes, n_kept)."""
-        return np.asarray(self.model.forest_.y_train_leaves)[:, :, 0, :]
+        return np.asarray(self.ensemble.forest_.y_train_leaves)[:, :, 0, :]
 
     @property
     def _kept_values(self) -> NDArray[np.int64]:
@@ -169,47 +167,54 @@ class QuantileForestAdapter(SklearnForestAdapter):
     @cached_property
     def _node_values(self) -> NDArray[np.float64]:
         """Return the mean of the kept values of every node, shape (n_trees, n_nodes); 0 for inner nodes."""
-        values = np.concatenate([[0.0], np.asarray(self.model.forest_.y_train)[0]])
+        values = np.concatenate([[0.0], np.asarray(self.ensemble.forest_.y_train)[0]])
         found = values[self._positions].sum(axis=2) / np.maximum(self._kept_values, 1)
         # Older releases, 1.3.5 for one, have no bounds, and do not clip what they predict.
-        kept_bounds = getattr(self.model.forest_, "y_bound_leaves", None)
-        if self.model.monotonic_cst is None or kept_bounds is None:
+        kept_bounds = getattr(self.ensemble.forest_, "y_bound_leaves", None)
+        if self.ensemble.monotonic_cst is None or kept_bounds is None:
             return np.asarray(found)
         bounds = np.asarray(kept_bounds)
         return np.asarray(np.clip(found, bounds[:, :, 0], bounds[:, :, 1]))
 
     def member_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
         """Return the mean of the kept training values of the leaves that rows reach in one tree."""
-        leaves = self.model.estimators_[member].apply(rows, check_input=False)
+        leaves = self.members[member].apply(rows, check_input=False)
         return np.asarray(self._node_values[member].take(leaves))
 
 
-class QuantileAtAdapter(EnsembleAdapter):
+class QuantileAtAdapter(QuantileForestAdapter):
     """Adapter of a forest for one quantile, as :func:`ens_plugin.adapters.quantile_forest.quantile_at` makes it.
 
     A tree's output is the training value that the library keeps for its leaf.  The quantile of these values over the
     trees is ``predict(X, quantiles=...)``.
     """
 
-    def __init__(self, model: Any) -> None:
-        self._forest = _adapter_of(model.forest)
-        super().__init__(model)
-
     @classmethod
     def accepts(cls, model: object) -> bool:
         """Return whether `model` is a forest for one quantile."""
         return isinstance(model, QuantileAt)
 
+    @property
+    def ensemble(self) -> Any:
+        """The fitted forest."""
+        return self.model.forest
+
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest, whose leaves must keep one training value each."""
-        kept = self.model.forest.max_samples_leaf
-        if kept != 1:
+        forest, name = self.ensemble, type(self.ensemble).__name__
+        if not isinstance(forest, self.known):
             raise UnsupportedModelError(
-                f"This {type(self.model.forest).__name__} keeps several training values for each leaf "
-                f"(max_samples_leaf={kept!r}), which the library weights where it takes a quantile of those of all "
-                "trees; that of fewer trees is not known here. Refit with max_samples_leaf=1, the default."
+                "quantile_at takes a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor of quantile-forest, "
+                f"not {name}."
             )
-        return replace(self._forest.info, aggregation="quantile")
+        info = QuantileForestAdapter(self.model.forest).info
+        if (kept := self.model.forest.max_samples_leaf) != 1:
+            raise UnsupportedModelError(
+                f"This {name} keeps several training values for each leaf (max_samples_leaf={kept!r}), which the "
+                "library weights where it takes a quantile of those of all trees; that of fewer trees is not known "
+                "here. Refit with max_samples_leaf=1, the default."
+            )
+        return replace(info, aggregation="quantile")
 
     @property
     def loss_name(self) -> str:
@@ -231,37 +236,15 @@ class QuantileAtAdapter(EnsembleAdapter):
         """Return the quantile of the members' values, interpolated as the library does it."""
         return np.asarray(np.quantile(outputs, self.model.quantile, axis=0))
 
-    def prepare(self, X: Any) -> Any:
-        """Return X as float32, the type the trees compare with their thresholds."""
-        return self._forest.prepare(X)
-
-    def outputs(
-        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the kept training values of the leaves that the prepared rows reach in each tree."""
-        return self._forest.outputs(features, members, wanted)
-
-    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, redrawn from the trees' seeds, after checking three trees against the rows."""
-        return self._forest.bags(X, features, y)
-
-    def doubts(self) -> tuple[Finding, ...]:
-        """Return a doubt where a warm start added trees with other parameters."""
-        return self._forest.doubts()
-
-    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
-        """Return whether rows are training rows, as far as the forest shows it."""
-        return self._forest.verify_rows(features, y)
-
-    def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
-        """Return rows as a table, and the thresholds of the columns that trees split."""
-        return self._forest.column_splits(features)
-
-
-def _adapter_of(forest: Any) -> QuantileForestAdapter:
-    if not QuantileForestAdapter.accepts(forest):
+    def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
+        """Raise UnsupportedModelError: the variance over training sets is known of means only."""
         raise UnsupportedModelError(
-            "quantile_at takes a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor of quantile-forest, not "
-            f"{type(forest).__name__}."
+            f"This predicts the quantile {self.model.quantile:g}, and the variance over training sets is known of "
+            "means only. Pass the forest itself, for that of its mean."
         )
-    return QuantileForestAdapter(forest)
+
+    def check_members(self, features: Any) -> None:
+        """Do nothing: the class of the forest is enough."""
+
+    def other_prediction(self) -> None:
+        """Return None: the quantile is what is predicted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import inf
 from numbers import Real
 from typing import Any, ClassVar
@@ -36,11 +35,15 @@ class SurvivalAt:
         self.time = time
         self.classes_ = np.array([False, True])
 
+    @property
+    def place(self) -> int:
+        """Return the position of the last step of the survival curves at or before the time; -1 if there is none."""
+        return int(np.searchsorted(self.forest.unique_times_, self.time, side="right")) - 1
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of survival beyond the time, and of an event up to it, shape (n_rows, 2)."""
         survival = self.forest.predict_survival_function(X, return_array=True)
-        place = np.searchsorted(self.forest.unique_times_, self.time, side="right") - 1
-        beyond = survival[:, place] if place >= 0 else np.ones(survival.shape[0])
+        beyond = survival[:, self.place] if self.place >= 0 else np.ones(survival.shape[0])
         return np.stack([beyond, 1.0 - beyond], axis=1)
 
     def predict(self, X: Any) -> NDArray[np.bool_]:
@@ -257,16 +260,11 @@ class SurvivalAtAdapter(SurvivalTreesAdapter):
         """Return a forest of copies of the first `size` trees, at the same time."""
         return SurvivalAt(truncated_ensemble(self.ensemble, size), self.model.time)
 
-    @cached_property
-    def _place(self) -> int:
-        """Return the position of the last step of the survival curves at or before the time; -1 if there is none."""
-        return int(np.searchsorted(self.ensemble.unique_times_, self.model.time, side="right")) - 1
-
     def member_outputs(self, member: int, rows: Any) -> NDArray[np.float64]:
         """Return one tree's probabilities of survival beyond the time, and of an event up to it."""
-        tree = self.ensemble.estimators_[member].tree_
+        tree, place = self.members[member].tree_, self.model.place
         # Nodes hold cumulative hazards and probabilities of survival, by time.
-        beyond = tree.value[:, self._place, 1].take(tree.apply(rows)) if self._place >= 0 else np.ones(rows.shape[0])
+        beyond = tree.value[:, place, 1].take(tree.apply(rows)) if place >= 0 else np.ones(rows.shape[0])
         return np.stack([beyond, 1.0 - beyond], axis=1)
 
 

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, EnsembleInfo, outputs_by_member
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.members import code_dtype, first_installed, label_codes
 from ens_plugin.adapters.tree_table import splits_by_column
 from ens_plugin.adapters.trees import RowOrigin, hold_split_values, judge_origin, show_split_values
 from ens_plugin.adapters.unwrap import java_reason
-from ens_plugin.core.bags import Bags
+from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
 
+_FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
 NODES = (
     "treeID",
     "nodeData.id",
@@ -61,45 +62,38 @@ class Tree:
     categories: dict[int, tuple[NDArray[np.bool_], bool]]
     depth: int
 
-    @cached_property
-    def category_table(self) -> CategoryTable:
-        """Return the table of which categories go left at each node."""
-        return _category_table(self.categories, self.feature.size)
+    def leaves(self, features: FloatArray) -> NDArray[np.intp]:
+        """Return the leaf that each row reaches, shape (n_rows,)."""
+        node, row = np.zeros(features.shape[0], dtype=np.intp), np.arange(features.shape[0])
+        for _ in range(self.depth):
+            value = features[row, self.feature[node]]
+            # Comparisons with NaN are false: a missing value goes right.
+            goes_left = value <= self.threshold[node]
+            if self.categories:
+                goes_left |= self._goes_left_by_category(node, value)
+            node = self.children[node, 1 - goes_left.astype(np.intp)]
+        return node
 
-
-@dataclass(frozen=True, eq=False)
-class CategoryTable:
-    """Table of which categories go left at each node of a tree, all nodes in one array.
-
-    Attributes
-    ----------
-    goes_left : ndarray of bool
-        Node by node: whether each category goes left, followed by whether any other value does.
-    first : ndarray of intp, shape (n_nodes,)
-        Position of a node's first category; of a node without categories, that of an entry that is False.
-    n_known : ndarray of intp, shape (n_nodes,)
-    """
-
-    goes_left: NDArray[np.bool_]
-    first: NDArray[np.intp]
-    n_known: NDArray[np.intp]
-
-    def look_up(self, node: NDArray[np.intp], value: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _goes_left_by_category(self, node: NDArray[np.intp], value: FloatArray) -> BoolArray:
         """Return whether rows at some nodes go left by category; False where the node has no categories."""
-        n_known = self.n_known[node]
-        is_known = (value >= 0) & (value < n_known) & (value == np.floor(value))
-        return self.goes_left[self.first[node] + np.where(is_known, value, n_known).astype(np.intp)]
+        table, first, n_known = self._category_table
+        known = n_known[node]
+        is_known = (value >= 0) & (value < known) & (value == np.floor(value))
+        return table[first[node] + np.where(is_known, value, known).astype(np.intp)]
 
+    @cached_property
+    def _category_table(self) -> tuple[BoolArray, NDArray[np.intp], NDArray[np.intp]]:
+        """Return whether each category of each node goes left, where a node's begin, and how many it has.
 
-def _category_table(categories: dict[int, tuple[NDArray[np.bool_], bool]], n_nodes: int) -> CategoryTable:
-    entries = [np.zeros(1, dtype=bool)]
-    first, n_known = np.zeros((2, n_nodes), dtype=np.intp)
-    end = 1
-    for node, (goes_left, others) in categories.items():
-        first[node], n_known[node] = end, goes_left.size
-        entries.append(np.append(goes_left, others))
-        end += goes_left.size + 1
-    return CategoryTable(np.concatenate(entries), first, n_known)
+        After a node's categories stands whether any other value goes left; the first entry is of other nodes.
+        """
+        first, n_known = np.zeros((2, self.feature.size), dtype=np.intp)
+        entries, end = [np.zeros(1, dtype=bool)], 1
+        for node, (goes_left, others) in self.categories.items():
+            first[node], n_known[node] = end, goes_left.size
+            entries.append(np.append(goes_left, others))
+            end += goes_left.size + 1
+        return np.concatenate(entries), first, n_known
 
 
 def running_session(model: Any) -> Any:
@@ -215,9 +209,6 @@ def _depth(feature: NDArray[np.int32], children: NDArray[np.intp]) -> int:
         level, depth = children[level].ravel(), depth + 1
 
 
-_FORESTS = ("RandomForestClassificationModel", "RandomForestRegressionModel")
-
-
 @dataclass(frozen=True, eq=False)
 class SparkForest:
     """Trees of a forest of Spark ML, as arrays that predict without Spark.
@@ -260,7 +251,9 @@ class SparkForestAdapter(EnsembleAdapter):
         """Return the properties of the forest; PySpark is not needed for a forest that was read before."""
         forest = self.forest
         is_regressor = forest.n_labels is None
-        are_pure = not is_regressor and all(map(_is_pure, forest.trees))
+        leaf_values = [tree.value[tree.feature < 0] for tree in forest.trees]
+        # Every leaf gives one label probability 1.
+        are_pure = not is_regressor and all((own.max(axis=1) == 1.0).all() for own in leaf_values)
         return EnsembleInfo(
             task="regression" if is_regressor else "classification",
             classes=None if forest.n_labels is None else np.arange(forest.n_labels),
@@ -296,15 +289,18 @@ class SparkForestAdapter(EnsembleAdapter):
 
     def _tree_outputs(self, member: int, features: Any) -> NDArray[Any]:
         tree = self.forest.trees[member]
-        values: NDArray[Any] = tree.value[_leaves(tree, features)]
+        values: NDArray[Any] = tree.value[tree.leaves(features)]
         if self.output_kind != "labels":
             return values
         codes: NDArray[Any] = values.argmax(axis=1).astype(code_dtype(values.shape[1]))
         return codes
 
-    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
+    def bags(self, X: Any, features: Any, y: ArrayLike | None) -> NoReturn:
         """Raise BagError: Spark keeps no record of the bags."""
-        raise self._unknown_bags()
+        raise BagError(
+            f"Which rows the trees of this {self.forest.name} were trained on is not known: Spark draws them "
+            'partition by partition and keeps no record. Pass data="holdout" with rows the model was not trained on.'
+        )
 
     def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the values that trees split at and the leaves that rows fill."""
@@ -332,7 +328,7 @@ class SparkForestAdapter(EnsembleAdapter):
     def _leaf_counts(self, features: Any, target: NDArray[Any] | None) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield, for each tree, a 1 for each leaf or label with training rows, and the number of given rows there."""
         for tree in self.forest.trees:
-            leaves, is_leaf = _leaves(tree, features), tree.feature < 0
+            leaves, is_leaf = tree.leaves(features), tree.feature < 0
             if target is None or tree.value.ndim == 1:
                 reached = np.bincount(leaves, minlength=is_leaf.size)[is_leaf]
                 yield np.ones_like(reached), reached
@@ -341,9 +337,9 @@ class SparkForestAdapter(EnsembleAdapter):
             np.add.at(found, (leaves, target), 1)
             yield (tree.value[is_leaf] > 0).astype(np.int64).ravel(), found[is_leaf].ravel()
 
-    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
+    def distributed_bags(self, n_rows: int, candidate: int) -> NoReturn:
         """Raise BagError: Spark keeps no record of the bags."""
-        raise self._unknown_bags()
+        self.bags(None, None, None)
 
     def portable(self) -> SparkForest:
         """Return the trees of the forest, which predict without Spark."""
@@ -354,12 +350,6 @@ class SparkForestAdapter(EnsembleAdapter):
         raise UnsupportedModelError(
             f"Spark cannot make a smaller {self.forest.name} from the trees of a trained one. Train one with "
             f"numTrees={size}."
-        )
-
-    def _unknown_bags(self) -> BagError:
-        return BagError(
-            f"Which rows the trees of this {self.forest.name} were trained on is not known: Spark draws them "
-            'partition by partition and keeps no record. Pass data="holdout" with rows the model was not trained on.'
         )
 
 
@@ -374,23 +364,3 @@ def _read(model: Any) -> SparkForest:
         )
     n_labels = int(model.numClasses) if name == _FORESTS[0] else None
     return SparkForest(name, int(model.numFeatures), n_labels, read_trees(session, model, n_labels=n_labels))
-
-
-def _is_pure(tree: Tree) -> bool:
-    """Return whether every leaf gives one label probability 1."""
-    leaves = tree.value[tree.feature < 0]
-    return bool((leaves.max(axis=1) == 1.0).all())
-
-
-def _leaves(tree: Tree, features: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the leaf that each row reaches, shape (n_rows,)."""
-    node = np.zeros(features.shape[0], dtype=np.intp)
-    row = np.arange(features.shape[0])
-    for _ in range(tree.depth):
-        value = features[row, tree.feature[node]]
-        # Comparisons with NaN are false: a missing value goes right.
-        goes_left = value <= tree.threshold[node]
-        if tree.categories:
-            goes_left |= tree.category_table.look_up(node, value)
-        node = tree.children[node, 1 - goes_left.astype(np.intp)]
-    return node

@@ -27,7 +27,11 @@ from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFitted
 
 # A message may have several lines, up to its stack trace.
 _JAVA_CAUSE = re.compile(r"^(?:Caused by)?: (.*(?:\n(?!\s*at |\s*\.{3}|Caused by|Driver stack|\s*$).*)*)", re.MULTILINE)
-_SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
+_SPARK_SEARCHES = ("CrossValidatorModel", "TrainValidationSplitModel")
+_FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
+_WRAPPERS = ("MultiOutputClassifier", "MultiOutputRegressor")
+# Attribute, True, of a tree for one of several outputs whose class weights are products over all of them.
+JOINT_WEIGHTS = "_ens_plugin_joint_weights"
 
 
 def is_spark_model(model: object) -> bool:
@@ -44,7 +48,7 @@ def java_reason(error: Exception | str) -> str:
 def stages_and_model(model: Any) -> tuple[list[Any], Any]:
     """Return the stages that transform rows before the innermost model, and that model."""
     name = type(model).__name__
-    if is_spark_model(model) and name in _SEARCHES:
+    if is_spark_model(model) and name in _SPARK_SEARCHES:
         return stages_and_model(model.bestModel)
     if is_spark_model(model) and name == "PipelineModel":
         *earlier, last = model.stages
@@ -87,13 +91,6 @@ def _booster(model: Any) -> Any:
             "missing=nan, and with null or NaN in the rows."
         )
     return model.get_booster()
-
-
-# A model can be of one of these classes only if the module is loaded.
-_LEARNERS = (
-    ("ens_plugin.sizing.right_sized", "RightSizedClassifier"),
-    ("ens_plugin.sizing.right_sized", "RightSizedRegressor"),
-)
 
 
 def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
@@ -158,18 +155,21 @@ def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
     if held is None:
         return change(model)
     inner = replace_ensemble(held, change)
-    return _with_estimator(model, inner) if is_elimination(model) else inner
+    if not is_elimination(model):
+        return inner
+    changed = copy(model)
+    changed.estimator_ = inner
+    return changed
 
 
 def is_learner(model: Any) -> bool:
     """Return whether a model is one of this package's estimators that keep their ensemble as ``estimator_``."""
-    return any(home in sys.modules and isinstance(model, getattr(sys.modules[home], name)) for home, name in _LEARNERS)
+    return _is_a(model, "ens_plugin.sizing.right_sized", ("RightSizedClassifier", "RightSizedRegressor"))
 
 
 def is_elimination(model: Any) -> bool:
     """Return whether a model is scikit-learn's RFE or RFECV, which predicts by the columns that it chose."""
-    module = sys.modules.get("sklearn.feature_selection")
-    return module is not None and isinstance(model, module.RFE)
+    return _is_a(model, "sklearn.feature_selection", ("RFE",))
 
 
 def _held(model: Any) -> Any | None:
@@ -178,7 +178,7 @@ def _held(model: Any) -> Any | None:
         return native_model(model)
     if _is_search(model):
         return _best_estimator(model)
-    if _is_frozen(model):
+    if _is_a(model, "sklearn.frozen", ("FrozenEstimator",)):
         return model.estimator
     keeps_estimator = is_learner(model) or is_elimination(model) or _cuts_in_half(model)
     return _learned(model) if keeps_estimator else held_model(model)
@@ -186,16 +186,14 @@ def _held(model: Any) -> Any | None:
 
 def _cuts_in_half(model: Any) -> bool:
     """Return whether a model takes the likelier of two labels, by a threshold, as the ensemble inside it does."""
-    module = sys.modules.get("sklearn.model_selection")
-    known = getattr(module, "FixedThresholdClassifier", None)  # new in scikit-learn 1.5
-    if known is None or not isinstance(model, known) or model.response_method == "decision_function":
-        return False
-    return model.threshold in ("auto", 0.5)
+    is_cut = _is_a(model, "sklearn.model_selection", ("FixedThresholdClassifier",))
+    return is_cut and model.response_method != "decision_function" and model.threshold in ("auto", 0.5)
 
 
-def _is_frozen(model: Any) -> bool:
-    module = sys.modules.get("sklearn.frozen")  # new in scikit-learn 1.6
-    return module is not None and isinstance(model, module.FrozenEstimator)
+def _is_a(model: Any, module: str, names: tuple[str, ...]) -> bool:
+    """Return whether a model is of one of some classes, which some releases lack, without loading their module."""
+    # A model can be of one of these classes only if the module is loaded.
+    return isinstance(model, tuple(getattr(sys.modules.get(module), name, ()) for name in names))
 
 
 def _is_pyfunc(model: Any) -> bool:
@@ -214,8 +212,7 @@ def _has_own(model: Any, name: str) -> bool:
 
 
 def _is_pipeline(model: Any) -> bool:
-    module = sys.modules.get("sklearn.pipeline")
-    return module is not None and isinstance(model, module.Pipeline)
+    return _is_a(model, "sklearn.pipeline", ("Pipeline",))
 
 
 def native_model(model: Any) -> Any:
@@ -284,26 +281,12 @@ def _of_steps(steps: Any, X: Any) -> Any:
         ) from error
 
 
-def _with_estimator(elimination: Any, estimator: Any) -> Any:
-    changed = copy(elimination)
-    changed.estimator_ = estimator
-    return changed
-
-
 def _with_last_step(pipeline: Any, step: Any) -> Any:
     earlier = copy(pipeline)
     earlier.steps = pipeline.steps[:-1]
     whole = deepcopy(earlier)
     whole.steps.append((pipeline.steps[-1][0], step))
     return whole
-
-
-_FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
-# True of a tree for one of several outputs whose class weights are products over all of them, not one for each label.
-JOINT_WEIGHTS = "_ens_plugin_joint_weights"
-# Of a tree for one of several outputs: the number of outputs that its impurities are means over.
-IMPURITY_OUTPUTS = "_ens_plugin_impurity_outputs"
-_WRAPPERS = ("MultiOutputClassifier", "MultiOutputRegressor")
 
 
 def split_outputs(model: Any) -> list[Any]:
@@ -477,7 +460,6 @@ def _tree(tree: Any, output: int) -> Any:
     nodes.__setstate__({**state, "values": np.ascontiguousarray(state["values"][:, output : output + 1, :n_labels])})
     part = copy(tree)
     part.tree_, part.n_outputs_ = nodes, 1
-    setattr(part, IMPURITY_OUTPUTS, tree.n_outputs_)
     if hasattr(tree, "classes_"):
         part.classes_, part.n_classes_ = tree.classes_[output], tree.n_classes_[output]
     return part
@@ -490,11 +472,6 @@ def _booster_targets(model: Any) -> int:
     booster = model.get_booster() if hasattr(model, "get_booster") else model
     parameters = json.loads(booster.save_config())["learner"]["learner_model_param"]
     return int(parameters.get("num_target", "1"))
-
-
-def _is_a(model: Any, module: str, names: tuple[str, ...]) -> bool:
-    # A model can be of one of these classes only if the module is loaded.
-    return module in sys.modules and isinstance(model, tuple(getattr(sys.modules[module], name) for name in names))
 
 
 @dataclass(frozen=True, eq=False)

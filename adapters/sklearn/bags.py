@@ -24,7 +24,6 @@ from ens_plugin.core.validation import (
 from ens_plugin.errors import BagError, DataMismatchError
 
 _MEANS = ("squared_error", "friedman_mse", "poisson")
-_MEDIAN = "absolute_error"
 # Trees that are compared with the rows: by chance, the leaves of one hardly ever agree with other rows, so a few would
 # prove the seeds.  Of trees of which a tenth was added on other rows, so many find one with a chance of 81 %.
 PROVING_TREES = 16
@@ -46,8 +45,17 @@ def checked_members(n_members: int, most: int = PROVING_TREES) -> list[int]:
 def prove_members(check: Callable[[int], bool], n_members: int) -> bool:
     """Return whether `check` proves the target for each of the :func:`checked_members`.
 
-    It raises DataMismatchError for a member of other rows or targets.  Where it does for some of the members only, the
-    error names these.
+    Parameters
+    ----------
+    check : callable
+        ``check(member)`` raises DataMismatchError for a member that was trained on other rows or targets; it returns
+        whether the target is proved, as :func:`check_growth` does.
+    n_members : int
+
+    Raises
+    ------
+    DataMismatchError
+        That of the first member for which `check` raises it; with how many there are, if others passed.
     """
     members, are_proved, refused = checked_members(n_members), list[bool](), dict[int, DataMismatchError]()
     for member in members:
@@ -224,7 +232,7 @@ def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> B
         size = sums.added["size"]
         gap = np.abs(value[:, 0] * draws - sums.added["total"][is_leaf])
         return np.asarray(gap > SINGLE_ROUNDING * size[is_leaf] + NEGLIGIBLE * size.sum())
-    if tree.criterion == _MEDIAN:
+    if tree.criterion == "absolute_error":
         half = draws / 2 + SINGLE_ROUNDING
         return np.asarray((sums.added["below"][is_leaf] > half) | (sums.added["above"][is_leaf] > half))
     return None

@@ -85,6 +85,11 @@ class SklearnForestAdapter(SklearnEnsemble):
         found = call_model(partial(own.predict_proba, check_input=False), rows, member)
         return checked_numbers(found, (*shape, len(self.classes)), member)
 
+    @property
+    def are_redrawable(self) -> bool:
+        """Whether the rows of all members can be drawn again, which is not known of other members than trees."""
+        return self.trees is not None
+
     def check_bags(self, n_rows: int) -> None:
         """Raise BagError or DataMismatchError unless the trees drew rows, and as many as their seeds give now."""
         name = type(self.ensemble).__name__
@@ -172,11 +177,6 @@ class OneApiForestAdapter(SklearnForestAdapter):
         """None: copies of trees show no training rows."""
         return None
 
-    @property
-    def are_redrawable(self) -> bool:
-        """False: rows cannot be drawn again."""
-        return False
-
     def check_bags(self, n_rows: int) -> None:
         """Raise BagError: oneDAL keeps no record of the rows that its trees drew."""
         raise BagError(
@@ -210,10 +210,6 @@ class OneApiForestAdapter(SklearnForestAdapter):
         return held if self.output_kind == "probabilities" else held[:, 0]
 
 
-# The sum 1 + 1/2 + ... + 1/n is the logarithm of n plus this constant, for large n.
-EULER = float(np.euler_gamma)
-
-
 class IsolationForestAdapter(SeededEnsemble):
     """Adapter of IsolationForest; y has 1 for inliers and -1 for outliers, as ``predict`` returns them.
 
@@ -223,6 +219,13 @@ class IsolationForestAdapter(SeededEnsemble):
     """
 
     known: ClassVar[tuple[type, ...]] = (IsolationForest,)
+    # The last two are those of some releases.
+    by_member: ClassVar[tuple[str, ...]] = (
+        "estimators_",
+        "estimators_features_",
+        "_decision_path_lengths",
+        "_average_path_length_per_tree",
+    )
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest, a classifier of inliers by a mean score."""
@@ -279,12 +282,6 @@ class IsolationForestAdapter(SeededEnsemble):
         leaves = self.members[member].apply(self.member_rows(member, rows), check_input=False)
         return np.asarray(self._node_scores[member].take(leaves))
 
-    @property
-    def by_member(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return the attributes of the forest with an entry for each tree, which releases differ in."""
-        known = ("estimators_", "estimators_features_", "_decision_path_lengths", "_average_path_length_per_tree")
-        return tuple(name for name in known if hasattr(self.model, name))
-
 
 def _splits(tree: Any) -> NDArray[np.float64]:
     """Return for each node of a tree its depth, and the expected further splits that would isolate its rows."""
@@ -299,7 +296,8 @@ def _expected_splits(n_rows: NDArray[Any]) -> NDArray[np.float64]:
     """Return the mean depth of a random binary search tree over some numbers of rows (Liu et al. 2008, eq. 1)."""
     rows = np.asarray(n_rows, dtype=np.float64)
     large = np.maximum(rows, 3.0)
-    value = 2.0 * (np.log(large - 1.0) + EULER) - 2.0 * (large - 1.0) / large
+    # The sum 1 + 1/2 + ... + 1/n is the logarithm of n plus this constant, for large n.
+    value = 2.0 * (np.log(large - 1.0) + np.euler_gamma) - 2.0 * (large - 1.0) / large
     return np.where(rows <= 1, 0.0, np.where(rows == 2, 1.0, value))
 
 

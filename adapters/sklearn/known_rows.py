@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
-from ens_plugin.adapters.contract import EnsembleAdapter, draw_bags
+from ens_plugin.adapters.contract import draw_bags
 from ens_plugin.adapters.members import call_model, label_codes
 from ens_plugin.adapters.sklearn.bags import leaf_counts
 from ens_plugin.adapters.tree_table import splits_by_column
@@ -33,13 +33,13 @@ from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.training_rows import MOST_DRAWS, UNLIMITED, LeafDraws
 from ens_plugin.core.validation import ROUNDING, AnyIntArray, FloatArray
 
-# Of the trees, so many are followed by their rows, through so many nodes: sums over more would be slower, not surer.
+# Members whose stored rows are read, or whose rows are followed through so many nodes: more would be slower, not surer.
 CHECKED_TREES, CHECKED_NODES = 8, 64
 # Rows about which members' errors are compared.  Among the first few fresh rows there usually is one that too many
 # members are wrong about.
 CHECKED_ROWS, FIRST_ROWS = 2_000, 200
-# Members whose stored rows are read, and trees whose thresholds are: those of all would be alike.
-CHECKED_MEMBERS, COMPARED_TREES = 10, 20
+# Trees whose thresholds are read: those of all would be alike.
+COMPARED_TREES = 20
 # Values of a sparse table that are made dense, at most.
 MOST_VALUES = 50_000_000
 # Rows that were passed as float32, and rows that pass through a pipeline in other company, differ by rounding.  In each
@@ -54,61 +54,48 @@ _INNER = ("best_estimator_", "base_estimator_", "regressor_", "estimator_")
 Draw = Callable[[int], "AnyIntArray | None"]
 
 
-def are_shuffled_rows(
-    adapter: EnsembleAdapter,
-    features: Any,
+def are_left_out_rows(
+    outputs_of: Callable[[NDArray[np.intp]], Iterable[NDArray[Any]]],
     target: NDArray[Any],
     draw: Callable[[int], AnyIntArray],
     n_trained: int,
+    n_members: int,
 ) -> bool:
     """Return whether rows are training rows in any order: members are wrong about out-of-bag rows only.
 
     Parameters
     ----------
-    adapter : EnsembleAdapter
-    features : prepared rows, n_rows of them
+    outputs_of : callable
+        Takes positions of rows; returns the outputs for these of each member, one after the other, because those of
+        all for many labels may not fit into memory.
     target : ndarray, shape (n_rows,)
         Label codes or values.
     draw : callable
         ``draw(member)`` returns the training rows that a member drew.
-    n_trained : int
-        Number of training rows.
+    n_trained, n_members : int
     """
-    left_out, n_rows = _share_left_out(draw, n_trained), features.shape[0]
+    left_out = 1.0 - float(np.unique(draw(0)).size / n_trained)
     if left_out == 0.0:
         return False
     # Among the first few fresh rows there usually is one that too many members are wrong about.
-    for most in (FIRST_ROWS, CHECKED_ROWS) if n_rows > FIRST_ROWS else (CHECKED_ROWS,):
-        chosen = spread_rows(n_rows, most)
-        rows = features[chosen]
-        # Member by member: the outputs of all for many labels may not fit into memory.
-        outputs = (adapter.outputs(rows, range(member, member + 1))[0] for member in range(adapter.n_members))
-        wrong = _wrong(adapter, outputs, target[chosen])
+    for most in (FIRST_ROWS, CHECKED_ROWS):
+        chosen = spread_rows(target.size, most)
+        wrong = np.stack([_are_wrong(own, target[chosen]) for own in outputs_of(chosen)])
         if are_wrong_too_often(wrong, left_out):
             return False
-    return _are_left_out(adapter, wrong, left_out, draw, n_trained)
+        if chosen.size == target.size:
+            break
+    return may_be_known(wrong, left_out, n_trained) and match_training_rows(
+        wrong, draw_bags(draw, n_members, n_trained)
+    )
 
 
-def are_outputs_of_known_rows(
-    adapter: EnsembleAdapter,
-    outputs: NDArray[Any],
-    target: NDArray[Any],
-    draw: Callable[[int], AnyIntArray],
-    n_trained: int,
-) -> bool:
-    """Return whether outputs are of training rows in any order: members are wrong about out-of-bag rows only.
-
-    Parameters
-    ----------
-    adapter, target, draw, n_trained
-        As of :func:`are_shuffled_rows`.
-    outputs : ndarray, shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-    """
-    chosen, left_out = spread_rows(target.size, CHECKED_ROWS), _share_left_out(draw, n_trained)
-    if left_out == 0.0:
-        return False
-    wrong = _wrong(adapter, (own[chosen] for own in outputs), target[chosen])
-    return _are_left_out(adapter, wrong, left_out, draw, n_trained)
+def _are_wrong(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return about which rows a member is wrong, by its label codes, probabilities or values."""
+    if outputs.dtype.kind == "f" and outputs.ndim == 1:
+        # A leaf's mean of equal values is that value but for rounding.
+        return np.asarray(np.abs(outputs - target) > ROUNDING * np.abs(target))
+    return np.asarray((outputs if outputs.ndim == 1 else outputs.argmax(axis=1)) != target)
 
 
 def draws_by_leaves(
@@ -122,25 +109,24 @@ def draws_by_leaves(
         Fitted classifiers, each with the rows as it takes them, float32.  Their labels are codes from 0 on.
     n_labels : int
     draw, n_trained
-        As of :func:`are_shuffled_rows`.
+        As of :func:`are_left_out_rows`.
     """
     chosen = range(min(len(trees), max(MOST_DRAWS // n_trained, 1)))
-    draws = _draw_counts(draw, chosen, n_trained)
+    draws = np.stack([_as_limits(np.bincount(draw(member), minlength=n_trained)) for member in chosen])
     leaves = [trees[member][0].apply(trees[member][1], check_input=False) for member in chosen]
     held = [_draws_in_leaves(trees[member][0], n_labels, int(draws[member].sum())) for member in chosen]
-    total = sum(_shares(own).take(leaf, axis=0) for own, leaf in zip(held, leaves, strict=True))
-    label = np.argmax(total, axis=1)
+    shares = (own / own.sum(axis=1, keepdims=True) for own in held)
+    label = np.argmax(sum(own.take(leaf, axis=0) for own, leaf in zip(shares, leaves, strict=True)), axis=1)
     return LeafDraws(
         draws,
-        _as_limits(own[leaf, label] for own, leaf in zip(held, leaves, strict=True)),
-        _as_limits(own.sum(axis=1)[leaf] for own, leaf in zip(held, leaves, strict=True)),
+        np.stack([_as_limits(own[leaf, label]) for own, leaf in zip(held, leaves, strict=True)]),
+        np.stack([_as_limits(own.sum(axis=1)[leaf]) for own, leaf in zip(held, leaves, strict=True)]),
         np.stack(leaves),
     )
 
 
-def _draw_counts(draw: Callable[[int], AnyIntArray], members: range, n_trained: int) -> NDArray[np.uint8]:
-    counts = (np.bincount(draw(member), minlength=n_trained) for member in members)
-    return np.stack([np.minimum(own, UNLIMITED).astype(np.uint8) for own in counts])
+def _as_limits(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.asarray(np.minimum(np.rint(numbers), UNLIMITED), dtype=np.uint8)
 
 
 def _draws_in_leaves(tree: Any, n_labels: int, n_drawn: int) -> NDArray[np.float64]:
@@ -157,25 +143,19 @@ def _draws_in_leaves(tree: Any, n_labels: int, n_drawn: int) -> NDArray[np.float
     return held if is_counted else np.where(held > 0.0, float(UNLIMITED), 0.0)
 
 
-def _shares(held: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(held / held.sum(axis=1, keepdims=True))
+def compare_node_values(trees: Sequence[tuple[Any, Any]]) -> tuple[bool, bool]:
+    """Return whether more thresholds are midpoints of rows' values at their nodes than chance explains, and may be.
 
-
-def _as_limits(numbers: Iterable[NDArray[np.float64]]) -> NDArray[np.uint8]:
-    return np.stack([np.minimum(np.rint(own), UNLIMITED).astype(np.uint8) for own in numbers])
-
-
-def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
-    """Return whether more thresholds are midpoints of the rows' values at their nodes than chance explains.
+    They may be where enough nodes that were split in the best way compare columns of distinct values.
 
     Parameters
     ----------
     trees : sequence of (tree, features)
-        Fitted trees, each with the rows as it takes them, float32; some of the trees are checked.
+        Fitted trees, each with the rows as it takes them, float32.
     """
     counts: dict[tuple[int, int], list[int]] = {}
     columns: dict[tuple[int, int], tuple[NDArray[np.float32], float]] = {}
-    for tree, features in trees[:: max(len(trees) // CHECKED_TREES, 1)][:CHECKED_TREES]:
+    for tree, features in [own for own in trees if own[0].splitter == "best"]:
         nodes, reached = tree.tree_, {0: np.arange(features.shape[0])}
         # Nodes have larger numbers than their parents.
         for node in np.flatnonzero(nodes.children_left != -1)[:CHECKED_NODES]:
@@ -195,24 +175,7 @@ def hold_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
             own[0] += 1
             own[1] += _is_midpoint(own_values, threshold)
     found = [(tested, matched, columns[key][1]) for key, (tested, matched) in counts.items()]
-    return are_too_many(found, trees[0][1].shape[0])
-
-
-def show_node_values(trees: Sequence[tuple[Any, Any]]) -> bool:
-    """Return whether trees have enough midpoint splits on columns with distinct values to recognise training rows."""
-    n_usable, chances = 0, dict[tuple[int, int], float]()
-    for tree, features in trees[:: max(len(trees) // CHECKED_TREES, 1)][:CHECKED_TREES]:
-        if tree.splitter != "best":
-            continue
-        split = tree.tree_.feature[tree.tree_.feature >= 0]
-        for column in np.unique(split).tolist():
-            key = id(features), column
-            if key not in chances:
-                chances[key] = _column_and_chance(features, column)[1]
-            n_usable += int(np.count_nonzero(split == column)) if chances[key] <= MOST_SHARED else 0
-            if n_usable >= ENOUGH:
-                return True
-    return False
+    return are_too_many(found, trees[0][1].shape[0]), sum(tested for tested, _, _ in found) >= ENOUGH
 
 
 def _column_and_chance(features: Any, column: int) -> tuple[NDArray[np.float32], float]:
@@ -225,39 +188,6 @@ def _is_midpoint(values: NDArray[np.float32], threshold: np.float64) -> bool:
     """Return whether a threshold is half-way between the nearest values below and above it."""
     below, above = values[values <= threshold], values[values > threshold]
     return bool(below.size and above.size and (float(below.max()) + float(above.min())) / 2.0 == threshold)
-
-
-def _share_left_out(draw: Callable[[int], AnyIntArray], n_trained: int) -> float:
-    """Return the share of the training rows that are out of the first member's bag."""
-    return 1.0 - float(np.unique(draw(0)).size / n_trained)
-
-
-def _wrong(adapter: EnsembleAdapter, outputs: Iterable[NDArray[Any]], target: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which members are wrong about each row, shape (n_members, n_rows)."""
-    is_wrong = _other_value if adapter.info.task == "regression" else _other_label
-    return np.stack([is_wrong(own, target) for own in outputs])
-
-
-def _are_left_out(
-    adapter: EnsembleAdapter,
-    wrong: NDArray[np.bool_],
-    left_out: float,
-    draw: Callable[[int], AnyIntArray],
-    n_trained: int,
-) -> bool:
-    return may_be_known(wrong, left_out, n_trained) and match_training_rows(
-        wrong, draw_bags(draw, adapter.n_members, n_trained)
-    )
-
-
-def _other_value(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
-    # A leaf's mean of equal values is that value but for rounding.
-    return np.asarray(np.abs(outputs - target) > 1e-9 * np.abs(target))
-
-
-def _other_label(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]:
-    labels = outputs if outputs.ndim == 1 else outputs.argmax(axis=1)
-    return np.asarray(labels != target)
 
 
 def tree_splits(
@@ -293,20 +223,20 @@ class KnownRows:
     tables: Sequence[tuple[AnyIntArray, AnyIntArray, bool]] = ()
     are_of_all: bool = False
 
+    @cached_property
+    def _node_values(self) -> tuple[bool, bool]:
+        return compare_node_values(self.trees) if self.trees else (False, False)
+
     def are_given(self) -> bool:
         """Return whether more of the training rows are among the given ones than chance explains."""
-        if self.trees and hold_node_values(self.trees):
-            return True
-        return any(
+        return self._node_values[0] or any(
             are_records_of(kept, given) or (is_by_row and are_records_of(given, kept))
             for given, kept, is_by_row in self.tables
         )
 
     def would_show(self) -> bool:
         """Return whether the given rows would be recognised if they were training rows."""
-        if self.trees and show_node_values(self.trees):
-            return True
-        return any(
+        return self._node_values[1] or any(
             would_be_records_of(kept.size, given) or (self.are_of_all and would_be_records_of(given.size, kept))
             for given, kept, _ in self.tables
         )
@@ -316,7 +246,7 @@ def known_rows(
     members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None, draw: Draw
 ) -> KnownRows:
     """Return what some of the members store of their training rows, beside given rows; without target, splits alone."""
-    checked = range(0, len(members), max(len(members) // CHECKED_MEMBERS, 1))
+    checked = range(0, len(members), max(len(members) // CHECKED_TREES, 1))[:CHECKED_TREES]
     trees = [
         (model, table.astype(np.float32))
         for model, rows in (members[index] for index in checked)

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from functools import cached_property
+from itertools import islice
 from numbers import Integral
 from threading import local
 from typing import Any, ClassVar
@@ -47,9 +48,9 @@ from ens_plugin.adapters.sklearn.bags import (
     prove_members,
 )
 from ens_plugin.adapters.sklearn.known_rows import (
+    CHECKED_TREES,
     KnownRows,
-    are_outputs_of_known_rows,
-    are_shuffled_rows,
+    are_left_out_rows,
     draws_by_leaves,
     tree_splits,
 )
@@ -63,7 +64,6 @@ from ens_plugin.adapters.sklearn.training import (
     check_row_count,
     drawing_weight,
     draws_by_weight,
-    left_out_chances,
     prepare_rows,
     probe_rows,
     redrawable,
@@ -101,15 +101,27 @@ def logged_options(flavors: Mapping[str, Any]) -> dict[str, Any]:
 class SeededEnsemble(EnsembleAdapter):
     """Base class of adapters of ensembles built on scikit-learn, whose members' rows follow from stored seeds.
 
-    A class states which ensembles it reads (:attr:`known`) and what a member outputs; it overrides how members draw
-    rows and are compared with them where these differ from trees of scikit-learn that drew from all rows.
+    A class states which ensembles it reads, defines :meth:`describe` with :meth:`info_of`, and :meth:`member_outputs`.
+    It overrides how members draw rows and are compared with them where these differ from trees of scikit-learn that
+    drew from all rows: :meth:`draw`, :meth:`member_rows`, :meth:`member_target`, :meth:`check_bags`,
+    :meth:`check_member`.
+
+    Attributes
+    ----------
+    known : tuple of class
+        Classes of the ensembles that are read; their subclasses are, too.
+    distributions : tuple of str
+        Names of the installed distributions whose versions a report states.
+    learning : tuple of str
+        Methods that a subclass of the known classes may not replace: those of training, and those of predicting, unless
+        predictions are compared with those of the members.
+    by_member : tuple of str
+        Attributes of the ensemble with an entry for each member.
     """
 
     known: ClassVar[tuple[type, ...]]
     distributions: ClassVar[tuple[str, ...]] = ("scikit-learn",)
-    # What a subclass may not replace; where predictions are compared with those of the members, only the training.
     learning: ClassVar[tuple[str, ...]] = LEARNING
-    # Attributes of the ensemble with an entry for each member.
     by_member: ClassVar[tuple[str, ...]] = ("estimators_",)
 
     @classmethod
@@ -239,14 +251,26 @@ class SeededEnsemble(EnsembleAdapter):
 
     def check_member(self, member: int, features: Any, target: Any) -> bool:
         """Raise DataMismatchError unless a member can have been trained on its bag; return whether y is proved."""
+        given, drawn = self.grown_on(member, features.shape[0])
+        if given is not None:
+            features, target = features[given], None if target is None else target[given]
         return check_growth(
             self.members[member],
             self.member_rows(member, _as_trees_take(features)),
-            self.draw(member),
+            drawn,
             self.member_target(member, target),
             member,
-            weights_are_known=draws_by_weight(self.ensemble),
+            weights_are_known=self.are_weights_known,
         )
+
+    def grown_on(self, member: int, n_rows: int) -> tuple[AnyIntArray | None, AnyIntArray]:
+        """Return the rows that a tree was given, None for all `n_rows`, and which of these it drew, repeated or not."""
+        return None, self.draw(member)
+
+    @property
+    def are_weights_known(self) -> bool:
+        """Whether rows that were drawn equally often, with the same label, count alike inside a tree."""
+        return draws_by_weight(self.ensemble)
 
     def prove(self, features: Any, target: Any) -> BagProof:
         """Return what the comparison of some members with their bags proves; raise DataMismatchError where it fails."""
@@ -265,8 +289,13 @@ class SeededEnsemble(EnsembleAdapter):
         """Return a doubt where a warm start added members with other parameters."""
         columns = getattr(self.ensemble, "estimators_features_", None)
         return unequal_member_doubts(
-            self.members, rows=self.drawn_numbers(), columns=None if columns is None else list(map(len, columns))
+            self.learners, rows=self.drawn_numbers(), columns=None if columns is None else list(map(len, columns))
         )
+
+    @property
+    def learners(self) -> Sequence[Any]:
+        """Return the fitted estimators whose parameters are compared."""
+        return self.members
 
     def drawn_numbers(self) -> FloatArray | None:
         """Return how many rows each member drew, repeats included; None where the members do not show it."""
@@ -285,12 +314,13 @@ class SeededEnsemble(EnsembleAdapter):
 
     def known_rows(self, features: Any, target: Any) -> KnownRows:
         """Return what the members show of their training rows, beside the given rows."""
-        return KnownRows(self.trees_with_rows(features))
+        step = max(self.n_members // CHECKED_TREES, 1)
+        return KnownRows(list(islice(self.trees_with_rows(features, step), CHECKED_TREES)))
 
-    def trees_with_rows(self, features: Any) -> list[tuple[Any, Any]]:
-        """Return the trees, each with the rows as it takes them; none where members are no trees."""
+    def trees_with_rows(self, features: Any, step: int = 1) -> Iterator[tuple[Any, Any]]:
+        """Yield trees, each with the rows as it takes them; none where members are no trees."""
         rows = _as_trees_take(features) if self.trees else features
-        return [(tree, self.member_rows(place, rows)) for place, tree in enumerate(self.trees or ())]
+        return ((self.members[own], self.member_rows(own, rows)) for own in range(0, len(self.trees or ()), step))
 
     def are_shuffled(self, features: Any, target: Any) -> bool:
         """Return whether rows are training rows in any order, because members are wrong about out-of-bag rows only."""
@@ -302,11 +332,15 @@ class SeededEnsemble(EnsembleAdapter):
 
     def _grew_on(self, features: Any, target: Any) -> bool:
         """Return whether rows are the training rows in training order, and members agree with them not by chance."""
-        is_possible = self.are_redrawable and features.shape[0] == getattr(self.ensemble, "_n_samples", None)
+        is_possible = self.are_redrawable and self.has_trained_on(features.shape[0])
         if self.trees is None or not is_possible or not growth_is_known(features, self.ensemble):
             return False
         trees = [self.trees[member] for member in checked_members(self.n_members)]
         return are_recognised(trees, lambda: self.prove(features, target))
+
+    def has_trained_on(self, n_rows: int) -> bool:
+        """Return whether the ensemble may have been trained on so many rows."""
+        return n_rows == getattr(self.ensemble, "_n_samples", None)
 
     @property
     def are_redrawable(self) -> bool:
@@ -346,9 +380,14 @@ class SklearnEnsemble(SeededEnsemble, Library):
     def left_out_chances(self) -> FloatArray | None:
         """Return each row's chance to be out of a bag, where scikit-learn 1.9 or later drew by weight, else None."""
         ensemble = self.ensemble
-        return left_out_chances(
-            ensemble, getattr(ensemble, "_n_samples_bootstrap", getattr(ensemble, "_max_samples", None))
-        )
+        weight = getattr(ensemble, "_sample_weight", None)
+        # No public attribute keeps how many rows were drawn, which a forest and a bagging ensemble name differently.
+        n_draws = getattr(ensemble, "_n_samples_bootstrap", getattr(ensemble, "_max_samples", None))
+        if weight is None or n_draws is None or not ensemble.bootstrap:
+            return None
+        share = np.asarray(weight, dtype=np.float64) / np.sum(weight)
+        # A row with all of the weight is in every bag, but for rounding.
+        return np.asarray(np.exp(n_draws * np.log1p(-np.minimum(share, 1.0 - 1e-15))))
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each member drew each row, from its seed, after the checks of :meth:`bags`."""
@@ -364,8 +403,8 @@ class SklearnEnsemble(SeededEnsemble, Library):
         return RecordedBags(self, n_rows)
 
     def proof_without_trees(self, target: NDArray[Any] | None) -> BagProof:
-        """Return what is proved of members that are no trees, from the target."""
-        return BagProof()
+        """Return what is proved of members that are no trees, from the target; by default nothing."""
+        return BagProof(rows=False, target=False)
 
     def stored_oob_outputs(self) -> FloatArray | None:
         """Return the mean out-of-bag outputs the ensemble stored when fitted with ``oob_score``, or None."""
@@ -376,15 +415,21 @@ class SklearnEnsemble(SeededEnsemble, Library):
 
     def are_shuffled(self, features: Any, target: Any) -> bool:
         """Return whether rows are training rows in any order, because members are wrong about out-of-bag rows only."""
-        if target is None or not self.are_redrawable:
-            return False
-        return are_shuffled_rows(self, features, target, self.draw, self.ensemble._n_samples)
+
+        def outputs_of(rows: NDArray[np.intp]) -> Iterator[NDArray[Any]]:
+            chosen = features[rows]
+            return (self.outputs(chosen, range(own, own + 1))[0] for own in range(self.n_members))
+
+        return target is not None and self._are_left_out(outputs_of, target)
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether members are wrong on out-of-bag rows only, which shows that the rows are training rows."""
-        if not self.are_redrawable:
-            return False
-        return are_outputs_of_known_rows(self, outputs, target, self.draw, self.ensemble._n_samples)
+        return self._are_left_out(lambda rows: (own[rows] for own in outputs), target)
+
+    def _are_left_out(self, outputs_of: Callable[[Any], Iterable[NDArray[Any]]], target: NDArray[Any]) -> bool:
+        return self.are_redrawable and are_left_out_rows(
+            outputs_of, target, self.draw, self.ensemble._n_samples, self.n_members
+        )
 
     def leaf_draws(self, features: Any) -> LeafDraws | None:
         """Return how often trees drew training rows and how many draws the leaves of rows hold; None of other members.
@@ -393,14 +438,17 @@ class SklearnEnsemble(SeededEnsemble, Library):
         """
         if self.classes is None or self.trees is None or not self.are_redrawable:
             return None
-        if not self.ensemble.bootstrap or any(tree.monotonic_cst is not None for tree in self.trees):
+        drew_all = np.unique(self.draw(0)).size == self.ensemble._n_samples
+        if drew_all or any(tree.monotonic_cst is not None for tree in self.trees):
             return None
-        return draws_by_leaves(self.trees_with_rows(features), len(self.classes), self.draw, self.ensemble._n_samples)
+        return draws_by_leaves(
+            list(self.trees_with_rows(features)), len(self.classes), self.draw, self.ensemble._n_samples
+        )
 
     def leaf_counts(self, features: Any, target: Any) -> Iterator[tuple[AnyIntArray, AnyIntArray]]:
         """Return numbers of training and given rows by leaf of each tree."""
-        trees = self.trees_with_rows(features) if growth_is_known(features, self.ensemble) else []
-        return (leaf_counts(tree, rows, target) for tree, rows in trees)
+        is_known = growth_is_known(features, self.ensemble)
+        return (leaf_counts(tree, rows, target) for tree, rows in self.trees_with_rows(features) if is_known)
 
 
 class RecordedBags(DistributedBags):
@@ -462,7 +510,7 @@ def truncated_ensemble(model: Any, size: int, by_member: Sequence[str] = ("estim
     part, n_members = copy(model), len(model.estimators_)
     for name in _OF_ALL_MEMBERS if size < n_members else ():
         vars(part).pop(name, None)
-    for name in by_member:
+    for name in [own for own in by_member if hasattr(model, own)]:
         setattr(part, name, getattr(model, name)[:size])
     if hasattr(model, "_seeds"):
         # The public estimators_samples_ of the copy draws rows from these, and has no setter.  After a warm start,
@@ -498,11 +546,6 @@ def _grows_as_its_parent(cls: type) -> bool:
     return all(getattr(cls, name, None) is getattr(parent, name, None) for name in _GROWING)
 
 
-def tree_output_kind(trees: Iterable[Any], classes: NDArray[Any]) -> OutputKind:
-    """Return ``"labels"`` where one label has probability 1, to the bit, in every leaf, else ``"probabilities"``."""
-    return "probabilities" if pure_labels(trees, len(classes)) is None else "labels"
-
-
 def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsignedinteger[Any]]] | None:
     """Return the label of each leaf, by node, if every leaf has one label of probability 1, to the bit, else None.
 
@@ -523,13 +566,6 @@ def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsigned
 def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
     """Return the outputs of the leaves that rows reach: probabilities (n_rows, n_labels) or values (n_rows, 1)."""
     return np.asarray(tree.tree_.value[:, 0, :].take(tree.apply(features, check_input=False), axis=0))
-
-
-def leaf_labels(tree: Any, features: Any) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the label codes of the leaves reached by the rows, where every leaf is pure; shape (n_rows,)."""
-    value = tree.tree_.value[:, 0, :]
-    labels = value.argmax(axis=1).astype(code_dtype(value.shape[1]))
-    return np.asarray(labels.take(tree.apply(features, check_input=False)))
 
 
 def growth_is_known(features: Any, model: Any = None) -> bool:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,19 @@ from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, Uns
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 
 # scikit-learn 1.6 renamed the argument; nothing else about the call differs from 1.4 to 1.9.
-_ACCEPT_NAN = (
-    {"ensure_all_finite": False}
-    if "ensure_all_finite" in signature(check_array).parameters
-    else {"force_all_finite": False}
-)
+_ACCEPT_NAN = {"ensure_all_finite" if RELEASE >= (1, 6) else "force_all_finite": False}
 TRAINING = ("fit", "estimators_samples_")
-LEARNING = (*TRAINING, "predict", "predict_proba")
+_PREDICTING = ("predict", "predict_proba")
+LEARNING = (*TRAINING, *_PREDICTING)
+# The model predicts some of the rows of which the members' mean is known: half of them at random, and half where the
+# two likeliest labels are closest, which another threshold than the largest mean predicts differently.
+KNOWN_ROWS, MIXTURES, COMPARED_ROWS = 128, 3, 32
+_REMEDY = (
+    "If the members' mean is what you want to judge, pass an ensemble of scikit-learn's own class with the same "
+    "members, such as plain = RandomForestClassifier(), after vars(plain).update(vars(model)). Else pass what the "
+    "members predict, ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with "
+    "ens_plugin.register_adapter."
+)
 
 
 def check_fitted(model: Any) -> None:
@@ -240,15 +245,6 @@ def _check_with_model(model: Any, rows: Any, found: NDArray[np.intp], name: str)
         ) from error
 
 
-def left_out_chances(model: Any, n_draws: int | None) -> NDArray[np.float64] | None:
-    """Return each training row's chance to be in none of a member's draws; None where rows have no weights."""
-    weight = getattr(model, "_sample_weight", None)
-    if weight is None or n_draws is None or not model.bootstrap:
-        return None
-    share = np.asarray(weight, dtype=np.float64) / np.sum(weight)
-    return np.asarray(np.exp(n_draws * np.log1p(-np.minimum(share, 1.0 - 1e-15))))
-
-
 def warm_started(ensemble: Any, rows: TrainingRows, first: int, next_size: NextSize) -> Any:
     """Return an ensemble trained by warm starts, with the same members, to the bit, as in one training: a Trainer."""
     fix_seed(ensemble)
@@ -338,19 +334,12 @@ def take_columns(estimator: Any, fitted: Any) -> None:
 
 def checked_rows(estimator: Any, **rows: Any) -> Any:
     """Return X (and y), checked as in a fit or a prediction of `estimator`, but with missing values allowed."""
-    try:
-        from sklearn.utils.validation import validate_data
-    except ImportError:  # scikit-learn below 1.6 has no public name for this
-        with refusals():
-            return estimator._validate_data(**rows, accept_sparse="csr", dtype=None, force_all_finite=False)
     with refusals():
-        return validate_data(estimator, **rows, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+        if RELEASE < (1, 6):  # which has no public name for this
+            return estimator._validate_data(**rows, accept_sparse="csr", dtype=None, **_ACCEPT_NAN)
+        from sklearn.utils.validation import validate_data
 
-
-# The model predicts some of the rows of which the members' mean is known: half of them at random, and half where the
-# two likeliest labels are closest, which another threshold than the largest mean predicts differently.
-KNOWN_ROWS, MIXTURES, COMPARED_ROWS = 128, 3, 32
-_PREDICTING = ("predict", "predict_proba")
+        return validate_data(estimator, **rows, accept_sparse="csr", dtype=None, **_ACCEPT_NAN)
 
 
 def check_predictions(adapter: EnsembleAdapter, features: Any, known: tuple[type, ...], **options: Any) -> None:
@@ -471,11 +460,3 @@ def _other(model: Any, n_members: int, method: str, n_other: int, n_rows: int) -
         f"{n_other} of {n_rows} rows that were compared, as where a subclass or a patch replaces how it predicts. So "
         f"no mean over members describes what it predicts. {_REMEDY}"
     )
-
-
-_REMEDY = (
-    "If the members' mean is what you want to judge, pass an ensemble of scikit-learn's own class with the same "
-    "members, such as plain = RandomForestClassifier(), after vars(plain).update(vars(model)). Else pass what the "
-    "members predict, ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with "
-    "ens_plugin.register_adapter."
-)

@@ -92,7 +92,7 @@ def test_another_target_is_refused_by_the_samplers() -> None:
 
 def test_members_added_by_a_warm_start_are_refused() -> None:
     model = fitted(warm_start=True).set_params(n_estimators=40).fit(X, Y)
-    with pytest.raises(BagError, match="only the seeds of the last 10 were kept"):
+    with pytest.raises(BagError, match="kept the seeds of the last 10 only"):
         ens_plugin.analyze(model, X, Y)
 
 
@@ -130,7 +130,7 @@ def test_an_odd_part_between_checked_members_is_found() -> None:
     first.estimators_ = [*first.estimators_, *odd.estimators_, *last.estimators_]
     first.estimators_features_ = [*first.estimators_features_, *odd.estimators_features_, *last.estimators_features_]
     first._seeds = np.concatenate([first._seeds, odd._seeds, last._seeds])
-    with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
         ens_plugin.in_bag(first, X)
 
 

@@ -148,7 +148,9 @@ def test_a_subclass_that_trains_otherwise_is_refused() -> None:
 
 
 def test_boosting_is_refused_with_its_reason() -> None:
-    with pytest.raises(UnsupportedModelError, match=r"RUSBoostClassifier. Members of boosting correct one another"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"RUSBoostClassifier of imblearn\. Members of boosting correct one another"
+    ):
         ens_plugin.analyze(RUSBoostClassifier(n_estimators=5, random_state=0).fit(X, Y), X, Y)
 
 

@@ -94,7 +94,7 @@ def test_an_odd_part_between_checked_trees_is_found() -> None:
     for name in ("estimators_", "estimators_features_"):
         setattr(forest, name, [*getattr(forest, name), *getattr(odd, name), *getattr(last, name)])
     forest._seeds = np.concatenate([forest._seeds, odd._seeds, last._seeds])
-    with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
         ens_plugin.in_bag(forest, rows)
 
 

@@ -207,7 +207,7 @@ def test_an_odd_part_between_checked_trees_is_found() -> None:
         *odd.estimators_,
         *RandomSurvivalForest(32, random_state=2).fit(X, Y).estimators_,
     ]
-    with pytest.raises(DataMismatchError, match="or not those of all its trees"):
+    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
         ens_plugin.in_bag(forest, X)
 
 

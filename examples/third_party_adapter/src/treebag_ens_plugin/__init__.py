@@ -25,8 +25,8 @@ from ens_plugin.adapters import (
 )
 from ens_plugin.adapters.sklearn.tools import (
     check_growth,
-    checked_members,
     leaf_outputs,
+    prove_members,
     training_target,
 )
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError
@@ -108,7 +108,7 @@ class TreeBagAdapter(EnsembleAdapter, Library):
         )
 
     def bags(self, X: Any, features: Any, y: ArrayLike | None) -> Bags:
-        """Return the bags, drawn from the seeds, after checking three trees."""
+        """Return the bags, drawn from the seeds, after checking some trees."""
         n_rows = features.shape[0]
         if n_rows != self.model.n_rows:
             raise DataMismatchError(
@@ -117,15 +117,13 @@ class TreeBagAdapter(EnsembleAdapter, Library):
                 'data="holdout" for rows the model was not trained on.'
             )
         target = training_target(y, self.classes, n_rows)
-        are_proved = [
-            check_growth(
-                self.model.trees[member], features, self._draw(member), target, member
-            )
-            for member in checked_members(self.n_members)
-        ]
-        return draw_bags(self._draw, self.n_members, n_rows).with_proof(
-            BagProof(target=all(are_proved))
-        )
+
+        def check(member: int) -> bool:
+            tree, drawn = self.model.trees[member], self._draw(member)
+            return check_growth(tree, features, drawn, target, member)
+
+        proof = BagProof(target=prove_members(check, self.n_members))
+        return draw_bags(self._draw, self.n_members, n_rows).with_proof(proof)
 
     def truncated(self, size: int) -> Any:
         """Return a TreeBag with the first `size` trees."""
