@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.registry import find_adapter, find_library
@@ -120,38 +119,6 @@ def predicted(model: Any, rows: Any) -> Any:
 def labels(model: Any, rows: Any) -> NDArray[Any]:
     """Return the label that a classifier predicts for each row; for a booster, the position of the label."""
     return find_library(model).labels(model, rows)
-
-
-def predict_alike(model: Any, copy: Any, rows: Any) -> bool:
-    """Return whether a copy of an ensemble has the same predictions as the ensemble, up to rounding."""
-    # Threads add the members' outputs in any order, so the predictions of one model differ by a few bits from call to
-    # call. Two sums of B numbers of at most M, in different orders, differ by less than B - 1 units of rounding of
-    # B M; their means may therefore differ by B M times the machine epsilon of their type. Labels are equal, except
-    # where the two highest chances are nearer to each other than twice that.
-    mean, found = _mean_outputs(model, rows), _mean_outputs(copy, rows)
-    if mean.dtype.kind != "f" or found.shape != mean.shape:
-        return np.array_equal(mean, found)
-    rounding = _rounding(model, rows, mean)
-    if not (np.abs(found - mean) <= rounding).all():
-        return False
-    if not hasattr(model, "predict_proba"):
-        return True
-    differs = np.asarray(predicted(model, rows) != predicted(copy, rows))
-    highest = np.sort(mean, axis=1)[:, -2:]
-    return bool((highest[differs, -1] - highest[differs, 0] <= 2 * rounding).all())
-
-
-def _mean_outputs(model: Any, rows: Any) -> NDArray[Any]:
-    if not hasattr(model, "predict_proba"):
-        return np.asarray(predicted(model, rows))
-    return np.asarray(find_library(model).predict_proba(model, rows))
-
-
-def _rounding(model: Any, rows: Any, mean: NDArray[Any]) -> float:
-    ensemble, features = unwrap(model, rows, are_fresh=True)
-    adapter = find_adapter(ensemble)
-    outputs = np.abs(adapter.outputs(adapter.prepare(features))).max()
-    return float(adapter.n_members * np.finfo(mean.dtype).eps * max(outputs, np.abs(mean).max()))
 
 
 @dataclass(frozen=True)

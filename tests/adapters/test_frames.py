@@ -18,7 +18,7 @@ import ens_plugin
 from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.papers.dynamic_pruning_2009 import prune
 from ens_plugin.sizing.budget import first_rows
-from ens_plugin.sizing.truncate import predict_alike, predicted
+from ens_plugin.sizing.truncate import predicted
 from tests.extras import lightgbm, xgboost
 
 RNG = np.random.default_rng(0)
@@ -243,13 +243,10 @@ def test_a_lazy_frame_of_polars_is_refused() -> None:
 @pytest.mark.parametrize("name", BOOSTERS)
 def test_predictions_of_a_frame_with_categories_are_those_of_pandas(name: str) -> None:
     model, (X, _) = MODELS[name](*rows(0)), rows(1)
-    cut = ens_plugin.truncate(model, 10)
     for kind in FRAMES:
         frame = first_rows(FRAMES[kind](X), 50) if kind != "other" else FRAMES[kind](X)
         expected = X.head(50) if kind != "other" else X
         assert np.array_equal(predicted(model, frame), predicted(model, expected))
-        assert predict_alike(model, model, frame)
-        assert not predict_alike(model, cut, frame)
 
 
 def test_pruning_refuses_rows_that_are_not_computed() -> None:

@@ -127,9 +127,7 @@ class TestFaults:
         (warning,) = messages(log, logging.WARNING)
         assert "No space left" in warning
 
-    def test_a_server_that_never_answers_is_not_waited_for(
-        self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_server_that_never_answers_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("ens_plugin.tracking.uploads.LEAST_WAIT_S", 0.01)
         monkeypatch.setattr("ens_plugin.tracking.settings.LEAST_SECONDS", 0.0)
         released = threading.Event()
@@ -138,24 +136,18 @@ class TestFaults:
             for _ in range(2):
                 classifier().fit(X, y)
             assert not released.is_set()
-            assert messages(log, logging.WARNING) == []
 
-    def test_a_dead_server_that_is_not_waited_for_is_said_to_be_dead_only(
+    def test_a_dead_server_that_is_not_waited_for_is_said_to_be_dead(
         self, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("ens_plugin.tracking.uploads.LEAST_WAIT_S", 0.0)
-        timers: list[threading.Timer] = []
-        monkeypatch.setattr(threading.Timer, "start", lambda timer: timers.append(timer))
         monkeypatch.setattr("ens_plugin.tracking.settings.LEAST_SECONDS", 0.0)
         autolog(log_artifacts=False)
         with tracking_to(DOWN):
             classifier().fit(X, y)
             assert wait_until_sent(60)
-        (timer,) = timers
-        timer.function(*timer.args)
         (warning,) = messages(log, logging.WARNING)
         assert "cannot be reached" in warning
-        assert "slow" not in warning
 
     def test_a_dead_server_is_left_alone_for_a_minute(
         self, log: pytest.LogCaptureFixture, canned_report: list[object]
@@ -190,4 +182,4 @@ print(len(classifier().fit(X, y).estimators_))
                 cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
             )  # fmt: skip
         assert done.stdout.strip() == "25"
-        assert done.stderr.count("still being sent") == 1
+        assert done.stderr.count("was not sent completely before the program ended") == 1
