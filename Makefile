@@ -37,7 +37,7 @@ docs: $(READY_FOR_DOCS) ## the site, into docs/_build/html; warnings are errors
 screenshots: $(READY) ## the pictures of MLflow and notebooks in docs/images; needs Chromium
 	ENS_PLUGIN_SCREENSHOTS=docs/images $(BIN)/python -m pytest -m browser
 
-benchmarks: $(READY) ## all of them, for days; rewrites benchmarks/results and benchmarks/RESULTS.md
+benchmarks: $(READY) ## accuracy, intervals, speed and memory; rewrites benchmarks/results and RESULTS.md (long)
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment, builds and caches
