@@ -215,25 +215,15 @@ def term_moments(
     centre = deviations @ share
     deviations -= centre[:, None]
     # By products: a power takes twenty times as long.
-    squared_share = share * share
-    cubed_share = squared_share * share
-    variance, second, third = np.empty(3), [], []
-    power = np.ones_like(deviations)
-    for exponent in range(4):
-        third.append(power @ cubed_share)
-        if exponent < 3:
-            second.append(power @ squared_share)
-        if exponent == 2:
-            variance = power @ share
-        power *= deviations
+    powers = np.cumprod(np.stack([np.ones_like(deviations), *3 * [deviations]]), axis=0)
     return LossMoments(
         n_rows=int(np.count_nonzero(w)),
         weight=total,
         squared_error=float(squared @ share),
         centre=centre,
-        variance=variance,
-        second=np.stack(second),
-        third=np.stack(third),
+        variance=powers[2] @ share,
+        second=powers[:3] @ (share * share),
+        third=powers @ (share * share * share),
         largest=(largest_values(unbiased, w), largest_values(s2, w)),
     )
 
@@ -285,12 +275,13 @@ def brier_loss(
     scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or probabilities.
     """
     places = np.flatnonzero((sample.block.trials >= 2) & (sample.weight > 0))
-    if inverse_link is not None:
-        places = places[sample.select(places).random_rows(_most_rows(sample.block))]
+    used = sample if places.size == sample.rows.size else sample.select(places)
+    if inverse_link is not None and places.size > (most := _most_rows(sample.block)):
+        chosen = used.random_rows(most)
+        used, places = used.select(chosen), places[chosen]
     own_groups = None if groups is None else groups[places]
     if places.size < 2 or (own_groups is not None and np.unique(own_groups).size < 2):
         return None
-    used = sample if places.size == sample.rows.size else sample.select(places)
     if inverse_link is None:
         (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
     else:
