@@ -7,6 +7,7 @@ scorer once, on the rows of the analysis.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -291,8 +292,12 @@ def mean_gain(value: Callable[[NDArray[Any], FloatArray], float], classes: NDArr
     codes = range(classes.size)
     if classes.size**2 > MOST_GAINS:
         return None
+    rows = np.eye(classes.size)
     try:
-        gains = np.array([[value(classes[[code]], np.eye(classes.size)[[other]]) for other in codes] for code in codes])
+        with warnings.catch_warnings():
+            # They are about functions that are no mean over rows, of a single one.
+            warnings.simplefilter("ignore")
+            gains = np.array([[value(classes[[code]], rows[[other]]) for other in codes] for code in codes])
     except InputError:  # of one row it has no value
         return None
     return lambda matrix: float((gains * matrix).sum() / matrix.sum())

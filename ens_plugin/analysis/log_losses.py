@@ -26,17 +26,8 @@ CHANCE = 0.9
 class LogLosses:
     """The log loss of the rows with members by the number of members, where 0 counts as scikit-learn's smallest number.
 
-    Attributes
-    ----------
-    shares : OwnShares
-    share : ndarray, shape (n_rows,)
-        Of each row in the mean loss; sums to 1.
-    line : tuple of two floats
-        Intercept and slope of the metric as a function of the mean loss.
-    groups : ndarray of int, shape (n_rows,), or None
-        Group of each row, where rows belong together.
-    inflation : float
-        Of standard deviations over samples of the rows.
+    `share` is that of each row in the mean loss; `line` is the metric's intercept and slope in it; `inflation` is of
+    standard deviations over samples of the rows.
     """
 
     shares: OwnShares
@@ -77,8 +68,7 @@ class LogLosses:
     def finite_from(self, most: int, allowed: float) -> int | None:
         """Return the smallest size from which on the log loss counts as finite; None if above `most`.
 
-        It does where as many fresh rows have no probability of 0 in nine of ten cases, or where they move the metric by
-        no more than `allowed`.
+        As many fresh rows have no probability of 0 in nine of ten cases, or move the metric by no more than `allowed`.
         """
         change = abs(self.line[1]) * CLIPPED_LOSS / self.share.size
         fewest = max(-math.log(CHANCE), allowed / change if change else math.inf)
@@ -140,11 +130,7 @@ def zero_findings(
 def findings_on_zeros(
     found: ZeroProbabilities | None, curve: ErrorCurve, n_rows: int, n_members: int, max_size: int
 ) -> tuple[Finding, ...]:
-    """Return findings on probabilities of 0.
-
-    There is a note where the log loss is finite only of more members than there are, and a doubt where it is not of
-    as many as are considered.
-    """
+    """Return a note where the log loss is finite only of more members than there are, and a doubt where never."""
     if found is None or (found.finite_from is not None and n_members >= found.finite_from):
         return ()
     metric = curve.metric

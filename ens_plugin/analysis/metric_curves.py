@@ -281,10 +281,10 @@ def resample(
 def _metrics_of_few_right(
     rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator
 ) -> FloatArray | None:
-    """Return draws of a metric of labels where hardly a row of some label is right; None elsewhere.
+    """Return draws of a metric of labels where hardly a row of some label is right, whose samples have no spread.
 
-    Samples of rows that are all wrong have no spread.  The shares of a label's rows that are predicted to have each of
-    K labels are therefore drawn from their posterior, a Dirichlet distribution with 1/K added to each number of rows.
+    The shares of a label's rows that are predicted to have each of K labels are drawn from their posterior, a Dirichlet
+    distribution with 1/K added to each number of rows.
     """
     value, known, n_labels = rows.matrix, rows.known, rows.sample.block.n_labels
     if value is None:
@@ -628,10 +628,7 @@ def estimate_own_loss(
     limit: int | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> Estimates:
-    """Return the estimates of an ensemble whose predictions neither labels nor squared errors describe.
-
-    All are of its own loss, or of the metric that the user named in its place.
-    """
+    """Return the estimates of an ensemble that is judged by a loss of its own, or by the metric in its place."""
     metric = settings.metric
     assert metric is not None
     rows = metric_rows(metric, adapter, sample, y)
@@ -664,10 +661,7 @@ def _parts(curve: MetricCurve, metric: ResolvedMetric, n_members: int) -> BiasVa
 
 
 def _error_curve(found: _Found, rows: MetricRows, settings: ResolvedOptions, seed_sd: float) -> ErrorCurve:
-    """Return the curve with its intervals, limited to the range of the metric.
-
-    An interval includes the uncertainty from the rows, from the members trained, and from the extrapolation.
-    """
+    """Return the curve with its intervals, of rows, members and extrapolation, limited to the range of the metric."""
     metric, wanted = rows.metric, _wanted(settings)
     lowest, highest = found.limits
     even_shift = found.curve.even_shift(settings.sizes)

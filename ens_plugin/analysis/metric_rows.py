@@ -1,8 +1,4 @@
-"""What a metric is computed from: the rows' chances, losses and ranks, by the number of members.
-
-How a ranking of two labels depends on the size, by the chances of the rows to have the label that is ranked first.
-How the ranking changes with the size depends on few rows. Their labels are replaced by their means given the outputs.
-"""
+"""What a metric is computed from: the rows' outputs, losses and chances of the labels; and doubts about its level."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 from sklearn.exceptions import UndefinedMetricWarning
 
 from ens_plugin.adapters.contract import EnsembleAdapter
@@ -31,47 +26,13 @@ from ens_plugin.analysis.formulas import (
     squared_error,
 )
 from ens_plugin.analysis.metrics import ResolvedMetric
-from ens_plugin.core.label_chances import LabelChances, chances_of_labels
+from ens_plugin.core.label_chances import LabelChances, chances_by_output
 from ens_plugin.core.sample import Combine, PackedOutputs, Sample, combined_outputs, pack_outputs
 from ens_plugin.core.tally import CHUNK, RowBlock, count_members
 from ens_plugin.core.validation import ROUNDING, FloatArray, IntArray, shown
 from ens_plugin.errors import InputError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import ErrorCurve
-
-
-@dataclass(frozen=True, eq=False)
-class RankedChances:
-    """The chances of rows to have the label that is ranked first, with the weights by which they were fitted.
-
-    `is_first` is 1 for rows with the label, else 0.
-    """
-
-    is_first: FloatArray
-    chances: LabelChances
-    weight: FloatArray
-
-    @property
-    def chance(self) -> FloatArray:
-        """Return the chance of each row, shape (n_rows,)."""
-        return self.chances.second
-
-    def refitted(self, counts: FloatArray) -> FloatArray:
-        """Return the chances fitted to a bootstrap sample in which each row is so many times, by one Newton step."""
-        residual = self.weight * (counts - 1.0) * (self.is_first - self.chance)
-        step = self.chances.covariance @ (self.chances.columns.T @ residual)
-        return np.asarray(expit(logit(self.chance) + self.chances.columns @ step), dtype=np.float64)
-
-
-def rank_chances(output: FloatArray, trials: FloatArray, is_first: FloatArray, weight: FloatArray) -> RankedChances:
-    """Fit the chance of rows to have the label that is ranked first."""
-    # Kish's effective number of rows.
-    effective = weight * weight.sum() / (weight @ weight)
-    if output.min() >= 0.0 and output.max() <= 1.0:
-        score = logit((output * trials + 0.5) / (trials + 1.0))
-    else:
-        score = 2.0 * output / max(float(np.sqrt(np.mean(output**2))), ROUNDING)
-    return RankedChances(is_first, chances_of_labels(score, is_first, effective), effective)
 
 
 def ranking_offset(
@@ -215,12 +176,12 @@ class MetricRows:
         return None if self.known_formula is None or self.combine is not None else self.known_formula.ranking
 
     @cached_property
-    def chances(self) -> RankedChances | None:
+    def chances(self) -> LabelChances | None:
         """Return the chances of the rows to have the label that is ranked first; None for other metrics."""
         if self.ranking is None or self.known.size > SMOOTHED_ROWS:
             return None
         weight = np.where(self.trials > 0, 1.0 if self.weight is None else self.weight, 0.0)
-        return rank_chances(self.linked[:, self.ranking.label], self.trials, self._is_first(self.ranking), weight)
+        return chances_by_output(self.linked[:, self.ranking.label], self.trials, self._is_first(self.ranking), weight)
 
     @cached_property
     def size_offset(self) -> float:
@@ -265,15 +226,12 @@ class MetricRows:
         """Return what changes with the size as the metric of some rows does: of a ranking, the expected metric."""
         if self.ranking is None or self.chances is None:
             return self.linked_value(output, rows)
-        return self._expected(self.ranking, output, rows)(self.chances.chance, np.ones(rows.size))
+        return self._expected(self.ranking, output, rows)(self.chances.second, np.ones(rows.size))
 
     def change_of_counts(
         self, small: FloatArray, large: FloatArray, rows: NDArray[np.intp]
     ) -> Callable[[FloatArray, FloatArray], float]:
-        """Return the change of :meth:`expected_value` between two sizes as a function of how often rows count.
-
-        Its arguments are how often each sampled row counts, and how often each of `rows`.
-        """
+        """Return the change of :meth:`expected_value` between sizes by the counts of all rows, and of `rows`."""
         ranking, chances = self.ranking, self.chances
         if ranking is None or chances is None:
             before, after = self.of_counts(small, rows), self.of_counts(large, rows)
@@ -372,7 +330,7 @@ def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
 
 
 def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs whose squared error is the mean over all subsets of that size, for some rows.
+    """Yield, for each size, outputs of some rows whose squared error is its mean over all subsets of that size.
 
     Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
     """
@@ -437,10 +395,9 @@ FEWEST_OF_LABEL = 10
 
 
 def rare_label_doubts(rows: MetricRows, interval: tuple[float, float]) -> tuple[Finding, ...]:
-    """Return a doubt for each label whose few rows can move the metric further than its interval is wide.
+    """Return a doubt for each label whose few rows move the metric, all right or all wrong, by more than its interval.
 
-    Bootstrap samples of three rows that are all predicted wrong have no spread, and the interval no width.  So the
-    metric is also computed with the rows of a rare label all predicted right, and all wrong.
+    Bootstrap samples of three rows that are all predicted wrong have no spread.
     """
     if rows.metric.is_joint or not (rows.is_of_labels or rows.metric.compares_rows) or rows.linked.ndim != 2:
         return ()
@@ -490,10 +447,9 @@ def with_chance(settings: ResolvedOptions, chance: float) -> ResolvedOptions:
 
 
 def low_score_doubts(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[Finding, ...]:
-    """Return a doubt where the score is within the tolerance of its lowest value, else nothing.
+    """Return a doubt where the score is within the tolerance of its lowest value, as every size is then.
 
-    Every size is then within the tolerance of it: F1 is 0 at all of them where no row is predicted to have the rare
-    label.  Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
+    Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
     """
     metric = settings.metric
     if metric is None or not metric.is_absolute:

@@ -51,17 +51,10 @@ LOG_NODES: FloatArray = np.arange(-32.0, 4.0, 0.25)
 
 @dataclass(frozen=True, eq=False)
 class VoteShares:
-    """What is known of the shares of infinitely many votes for the rows' own labels.
+    """What is known of the shares of infinitely many votes for the rows' own labels, each member worth some `votes`.
 
-    Attributes
-    ----------
-    votes : float
-        How many votes one member is worth.
-    density : Density
-        Of the share of the other votes, over all rows.
-    posterior, open_posterior : ndarray, shape (n_groups, n_shares)
-        Of each group of rows with equal votes, over :data:`SHARES`: by the density, and by all that are as likely.
-    group : ndarray of int, shape (n_rows,)
+    Groups of rows with equal votes have a posterior over :data:`SHARES` by the density of the other votes' share, and
+    one by all densities that are as likely; both have shape (n_groups, n_shares).
     """
 
     votes: float
@@ -75,10 +68,7 @@ class VoteShares:
         return np.asarray((by_share @ self.posterior.T)[:, self.group])
 
     def covariance(self, by_share: FloatArray, share: FloatArray) -> FloatArray:
-        """Return the covariance (Laplace) of the means over rows of quantities given by share, due to the density.
-
-        Each row has a share of the mean.  The density changes what their votes tell of the rows.
-        """
+        """Return the covariance (Laplace) of means over rows, due to the density, which changes what votes tell."""
         columns, weight = _columns(self.density), np.bincount(self.group, share, len(self.posterior))
         together = by_share * (weight @ self.posterior) @ columns
         gradient = together - ((by_share @ self.posterior.T) * weight) @ (self.posterior @ columns)
@@ -87,15 +77,7 @@ class VoteShares:
 
 @dataclass(frozen=True, eq=False)
 class OwnShares:
-    """What is known of the probabilities that infinitely many members would give the rows' own labels.
-
-    Attributes
-    ----------
-    probability : VoteShares
-        Their mean, of which a member is worth so many votes.
-    positive : VoteShares
-        The share of members that give more than 0; of votes the same.
-    """
+    """What is known of the rows' own labels: their mean probability, and the share of members that give more than 0."""
 
     probability: VoteShares
     positive: VoteShares

@@ -1,9 +1,4 @@
-r"""Losses of mean outputs in closed form: squared error and Brier score, and limits of predictions.
-
-The Brier score of an ensemble's mean probabilities, as a function of its size. A probability is a mean over members,
-so the score of a row is a squared loss: its expected value is that of the infinite ensemble plus the variance of one
-member divided by the size, :math:`\mathrm{BS}_\infty + V/B`.
-"""
+"""Losses of mean outputs in closed form, by size: squared error and Brier score; and limits of predictions."""
 
 from __future__ import annotations
 
@@ -33,24 +28,11 @@ TINY = 1e-200
 
 @dataclass(frozen=True, eq=False)
 class SquaredLoss:
-    r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`.
+    r"""The mean squared error of an ensemble of any size, :math:`\mathrm{MSE}_\infty + v/B`, unbiased.
 
-    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of this error.
-
-    Attributes
-    ----------
-    raw_asymptote : float
-        Unbiased estimate of the infinite ensemble's mean squared error; can be negative.
-    member_variance : float
-        v, the mean variance of one member.
-    covariance : ndarray, shape (2, 2)
-        Sampling covariance of (raw_asymptote, member_variance) over rows.
-    skewness : ndarray, shape (2,)
-        Skewness of the sampling distributions of both; 0 makes their intervals normal.
-    moments : LossMoments or None
-        None where only the figures above are available.
-    luck : float
-        Standard deviation of member_variance by the members that happened to be trained, as far as all rows share it.
+    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of this error.  `covariance` and `skewness` are of the
+    sampling distribution of both terms over rows; `luck` is the standard deviation of v, the mean variance of one
+    member, by the members that happened to be trained, as far as all rows share it.
     """
 
     raw_asymptote: float
@@ -70,11 +52,7 @@ class SquaredLoss:
         return np.maximum(self.raw_asymptote + self.member_variance / as_sizes(sizes), 0.0)
 
     def interval(self, sizes: ArrayLike, level: float) -> tuple[FloatArray, FloatArray]:
-        """Return the interval of the error on fresh rows at each size, cut at 0.
-
-        Distances of limits from estimates are combined over the two terms, and the luck of the members, as standard
-        deviations are.
-        """
+        """Return the interval of the error on fresh rows at each size: distances are combined as deviations are."""
         inverse = 1.0 / as_sizes(sizes)
         (below, v_below), (above, v_above) = np.transpose(self.distances(level))
         error, luck = self.error(sizes), inverse * self.luck * float(norm.ppf(0.5 + level / 2.0))
@@ -142,23 +120,8 @@ class LossMoments:
     """Moments over rows from which the closed form is computed; those of disjoint rows merge.
 
     Each row has two terms, its unbiased squared error and the variance of its members; their sum is the third column.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows with weight.
-    weight : float
-        Summed weight of the rows.
-    squared_error : float
-        Weighted mean of the squared errors of the rows' mean outputs.
-    centre, variance : ndarray, shape (3,)
-        Weighted mean and variance of the columns.
-    second : ndarray, shape (3, 3)
-        Sums over rows of the squared share of the weight times the deviation to the powers 0, 1, 2, by column.
-    third : ndarray, shape (4, 3)
-        Sums of the cubed share times the deviation to the powers 0 to 3.
-    largest : tuple of two LargestValues
-        Largest values of each of the two terms.
+    `second` and `third` are sums over rows of the squared and the cubed share of the weight times the deviation from
+    `centre` to the powers 0 to 2 and 0 to 3; `squared_error` is of the rows' mean outputs.
     """
 
     n_rows: int
@@ -221,10 +184,7 @@ def loss_moments(
     weight: ArrayLike | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Return the moments of rows for the closed form, from mean and variance (ddof 1) of each row's out-of-bag outputs.
-
-    Each row has at least two of them.  The rows of one group count as one, with their mean terms and summed weight.
-    """
+    """Return the moments of rows, of two members or more, from mean and variance (ddof 1) of their outputs."""
     h = as_values(mean, "mean")
     s2 = as_values(variance, "variance", h.size)
     n = as_values(trials, "trials", h.size)
@@ -242,10 +202,9 @@ def term_moments(
     weight: FloatArray,
     groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Return the moments of rows for the closed form, from each row's squared error and the variance of its members.
+    """Return the moments of rows from each one's squared error and the variance of its members, summed over outputs.
 
-    Both are of a row's out-of-bag outputs, and summed over its outputs.  The rows of one group count as one, with their
-    mean terms and summed weight.
+    The rows of one group count as one, with their mean terms and summed weight.
     """
     terms, w = np.stack([squared - variance / trials, variance, squared]), weight
     if groups is not None:
@@ -257,25 +216,15 @@ def term_moments(
     centre = deviations @ share
     deviations -= centre[:, None]
     # By products: a power takes twenty times as long.
-    squared_share = share * share
-    cubed_share = squared_share * share
-    variance, second, third = np.empty(3), [], []
-    power = np.ones_like(deviations)
-    for exponent in range(4):
-        third.append(power @ cubed_share)
-        if exponent < 3:
-            second.append(power @ squared_share)
-        if exponent == 2:
-            variance = power @ share
-        power *= deviations
+    powers = np.cumprod(np.stack([np.ones_like(deviations), *3 * [deviations]]), axis=0)
     return LossMoments(
         n_rows=int(np.count_nonzero(w)),
         weight=total,
         squared_error=float(squared @ share),
         centre=centre,
-        variance=variance,
-        second=np.stack(second),
-        third=np.stack(third),
+        variance=powers[2] @ share,
+        second=powers[:3] @ (share * share),
+        third=powers @ (share * share * share),
         largest=(largest_values(unbiased, w), largest_values(s2, w)),
     )
 
@@ -321,20 +270,19 @@ def brier_loss(
     inverse_link: Callable[[FloatArray], NDArray[Any]] | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> SquaredLoss | None:
-    """Return the Brier score of an ensemble of any size, from the outputs of its members for a sample of rows.
+    """Return the Brier score of an ensemble of any size; None where fewer than two rows, or groups, have two members.
 
     Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  `inverse_link` turns mean
-    scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or probabilities.  Rows with
-    fewer than two members, or without weight, do not count, and rows of one group count as one; None where fewer than
-    two count.
+    scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or probabilities.
     """
     places = np.flatnonzero((sample.block.trials >= 2) & (sample.weight > 0))
-    if inverse_link is not None:
-        places = places[sample.select(places).random_rows(_most_rows(sample.block))]
+    used = sample if places.size == sample.rows.size else sample.select(places)
+    if inverse_link is not None and places.size > (most := _most_rows(sample.block)):
+        chosen = used.random_rows(most)
+        used, places = used.select(chosen), places[chosen]
     own_groups = None if groups is None else groups[places]
     if places.size < 2 or (own_groups is not None and np.unique(own_groups).size < 2):
         return None
-    used = sample if places.size == sample.rows.size else sample.select(places)
     if inverse_link is None:
         (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
     else:
@@ -396,10 +344,7 @@ def _luck_of_scores(sample: Sample, inverse_link: Callable[[FloatArray], NDArray
 def _smooth_loss(
     block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
 ) -> tuple[LossOfRows, NDArray[Any]]:
-    """Return the Brier score of rows as a function of mean outputs, and these outputs of all members.
-
-    Of two labels whose scores are each other's negative, the outputs are the scores of the second one.
-    """
+    """Return the Brier score of rows as a function of mean outputs, of two opposite scores of the second, and these."""
 
     def score(rows: slice) -> Callable[[FloatArray], FloatArray]:
         return _score_of_means(replace(block, target=block.target[rows]), inverse_link)

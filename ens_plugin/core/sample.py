@@ -1,17 +1,7 @@
-r"""A random sample of the rows with every member's output, and error rates of random subsets of the members.
+"""Samples: of the rows, with every member's output, and of the members, in random subsets of each row's own.
 
-Averages over random subsets of the members, for a sample of the rows. The averages are unbiased at every size up to
-the rows' number of out-of-bag members, for any rule and any metric: used for the curve of a metric. For labels,
-:func:`rates_of_subsets` is faster.
-
-Rates at which random subsets of each row's members are wrong, and differ from the row's other members. Averages over
-subsets drawn without replacement are unbiased at every size up to a row's number of members, whatever the model's
-rule. Subsets of one permutation share no member, so that all members count about equally often, and sums over many
-subsets are one matrix product.
-
-Subsets of the rows: spread evenly, or random and independent of how the rows are cut into blocks or partitions. For
-the latter, every row has a key of its own, a hash of its position and a seed; the rows with the smallest keys are the
-sample. A row's key depends on no other row.
+Averages over subsets drawn without replacement are unbiased at every size up to a row's number of members, for any rule
+and any metric.  A sample of rows depends on a key of each row, not on how rows are cut into blocks or partitions.
 """
 
 from __future__ import annotations
@@ -112,7 +102,6 @@ class ScoreBlock(RowBlock):
 
 # NumPy adds so few numbers one after the other, and more of them in parts.
 FEW_LABELS = 7
-MOST_IN_SEVEN_BITS = 128
 
 
 def content_order(block: RowBlock) -> IntArray:
@@ -123,9 +112,8 @@ def content_order(block: RowBlock) -> IntArray:
     rng = np.random.default_rng(0)
     by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
     place = np.zeros(block.target.size)
-    value_of = _counted_label if _are_few_labels(block) else _counted_mix
     for member, factor in enumerate(by_member):
-        place += value_of(block, member, factor, by_label)
+        place += _counted_mix(block, member, factor, by_label)
     part = np.modf(place * 1e3)[0]
     order = np.argsort(part)
     if block.n_labels == 0 or np.any(part[order[1:]] == part[order[:-1]]):
@@ -136,29 +124,8 @@ def content_order(block: RowBlock) -> IntArray:
 
 def move_rows(block: RowBlock, order: IntArray) -> None:
     """Overwrite a block's outputs, and which of them count, with those of its rows in another order."""
-    if _are_few_labels(block):
-        _move_labels(block, order)
-        return
     for by_member in (*block.stored, *block.counted):
         by_member[:] = by_member.take(order, axis=0)
-
-
-def _move_labels(block: RowBlock, order: IntArray) -> None:
-    """Move labels of seven bits at most, with whether they count as the eighth: by half as many takes."""
-    for labels, counted in zip(block.stored, block.counted.view(np.uint8), strict=True):
-        moved = (labels << 1 | counted).take(order)
-        np.right_shift(moved, 1, out=labels)
-        np.bitwise_and(moved, 1, out=counted)
-
-
-def _are_few_labels(block: RowBlock) -> bool:
-    return block.is_vote and block.stored.dtype == np.uint8 and 0 < block.n_labels <= MOST_IN_SEVEN_BITS
-
-
-def _counted_label(block: RowBlock, member: int, factor: float, _: FloatArray) -> FloatArray:
-    """Return :func:`_counted_mix` of labels, to the bit, converted to numbers of eight bytes once."""
-    # In one byte, whose numbers are made many at a time.
-    return np.asarray((block.stored[member] + np.uint8(1)) * block.counted[member] * factor)
 
 
 def _counted_mix(block: RowBlock, member: int, factor: float, by_label: FloatArray) -> FloatArray:
@@ -275,16 +242,10 @@ def _columns(values: NDArray[Any], chosen: IntArray) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PackedOutputs:
-    """The outputs of each row's own members, in pieces of rows that have equally many.
+    """The outputs of each row's own members, in pieces of rows that have equally many; `n_labels` is 0 for values.
 
-    Attributes
-    ----------
-    pieces : tuple of ndarray, each of shape (n_members, n_rows_of_piece) or (n_members, n_rows_of_piece, n_labels)
-        In member order, by ascending number of members.
-    rows : ndarray of int, shape (n_rows,)
-        Positions of the rows of all pieces, one piece after the other, in the block.
-    n_labels : int
-        0 for values.
+    A piece has shape (n_members, n_rows_of_piece) or (n_members, n_rows_of_piece, n_labels); `rows` are the positions
+    of the rows of all pieces in the block.
     """
 
     pieces: tuple[NDArray[Any], ...]
@@ -403,15 +364,9 @@ ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class SubsetRates:
-    """Shares of random subsets of each row's members that are wrong.
+    """Shares of random subsets of each row's members that are wrong, shape (n_sizes, n_rows).
 
-    Attributes
-    ----------
-    sizes : ndarray of int, shape (n_sizes,)
-    wrong : ndarray, shape (n_sizes, n_rows)
-        Share of subsets whose label is wrong; NaN where a row has fewer members than the size.
-    noise : ndarray, shape (n_sizes, n_rows)
-        Upper bound on the variance of `wrong` over draws of the subsets; 0 where all subsets were taken.
+    NaN where a row has fewer members.  `noise` bounds their variance over draws of the subsets from above.
     """
 
     sizes: IntArray
@@ -424,10 +379,9 @@ class SubsetRates:
 
 
 def rates_of_subsets(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> SubsetRates:
-    """Return how often labels of random subsets of each row's members are wrong.
+    """Return how often labels of random subsets of each row's members are wrong; the first label wins ties.
 
-    Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.  If a bin's
-    members have few subsets of a size, all are taken and the average is exact.  The first label wins ties.
+    Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.
     """
     n_rows = block.target.size
     wrong, noise = np.full((2, sizes.size, n_rows), np.nan)
@@ -455,10 +409,7 @@ def rates_of_subsets(block: RowBlock, sizes: IntArray, rng: np.random.Generator)
 
 
 def rates_of_votes(wrong: FloatArray, trials: FloatArray, sizes: IntArray) -> SubsetRates:
-    """Return how often the labels of subsets of each row's members are wrong, from votes on two labels.
-
-    All subsets are counted, by the hypergeometric distribution of their wrong votes.  Sizes are odd.
-    """
+    """Return how often labels of subsets of odd sizes are wrong, from votes on two labels: exact, hypergeometric."""
     pairs, group = np.unique(np.stack([wrong, trials]), axis=1, return_inverse=True)
     k, n = pairs
     share = hypergeom.sf(sizes[:, None] // 2, n, k, np.minimum(sizes[:, None], n))
@@ -512,10 +463,7 @@ def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[A
 
 
 def _as_stored(values: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
-    """Return values in one row, without a copy where they lie side by side, and the step along each of their axes.
-
-    A take from one row is several times as fast as an index of several axes.
-    """
+    """Return values in one row, which a take is several times as fast from, and the step along each of their axes."""
     flat = values.ravel(order="K")
     if not np.may_share_memory(flat, values):
         values = np.ascontiguousarray(values)
@@ -524,10 +472,7 @@ def _as_stored(values: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
 
 
 def _subsets(n_members: int, size: int, n_drawn: int, rng: np.random.Generator) -> Subsets:
-    """Return subsets of members: all subsets, or disjoint ones of random permutations.
-
-    Small subsets differ most from one another, so more of them are drawn.
-    """
+    """Return subsets of members, all or disjoint ones of random permutations; more of small ones, which differ most."""
     n_drawn *= max(MORE_BELOW // size, 1)
     if comb(n_members, size) <= n_drawn:
         places = np.array(list(combinations(range(n_members), size)))

@@ -8,7 +8,8 @@ from scipy.special import expit, logit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
-from ens_plugin.analysis.metric_rows import rank_chances, ranking_offset
+from ens_plugin.analysis.metric_rows import ranking_offset
+from ens_plugin.core.label_chances import chances_by_output
 from tests.analysis.metrics.test_rankings import AREA
 from tests.forests import Array
 
@@ -50,21 +51,21 @@ def test_refitted_chances_are_those_of_the_sample() -> None:
     is_first = (rng.random(2000) < expit(2.0 * logit(output) - 1.0)).astype(float)
     counts = np.bincount(rng.integers(0, 2000, 2000), minlength=2000).astype(float)
     weight, trials = np.ones(2000), np.full(2000, 40.0)
-    whole = rank_chances(output, trials, is_first, weight)
+    whole = chances_by_output(output, trials, is_first, weight)
     drawn = np.repeat(np.arange(2000), counts.astype(int))
-    again = rank_chances(output[drawn], trials, is_first[drawn], weight)
-    apart = np.abs(whole.refitted(counts)[drawn] - again.chance)
+    again = chances_by_output(output[drawn], trials, is_first[drawn], weight)
+    apart = np.abs(whole.refitted(counts)[drawn] - again.second)
     assert apart.max() < 0.02
-    assert apart.mean() < 0.2 * np.abs(whole.chance[drawn] - again.chance).mean()
+    assert apart.mean() < 0.2 * np.abs(whole.second[drawn] - again.second).mean()
 
 
 def test_the_unit_of_the_weights_does_not_matter() -> None:
     rng = np.random.default_rng(2)
     output, weight = expit(rng.normal(size=300)), rng.choice([0.0, 1.0, 4.0], 300)
     is_first = (rng.random(300) < output).astype(float)
-    found, again = (rank_chances(output, np.full(300, 9.0), is_first, unit * weight) for unit in (1.0, 1e-3))
-    np.testing.assert_allclose(found.chance, again.chance, rtol=1e-6)
-    np.testing.assert_allclose(found.chances.covariance, again.chances.covariance, rtol=1e-6)
+    found, again = (chances_by_output(output, np.full(300, 9.0), is_first, unit * weight) for unit in (1.0, 1e-3))
+    np.testing.assert_allclose(found.second, again.second, rtol=1e-6)
+    np.testing.assert_allclose(found.covariance, again.covariance, rtol=1e-6)
     assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
 
 

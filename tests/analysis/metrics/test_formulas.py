@@ -23,7 +23,6 @@ from sklearn.metrics import (
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.metrics import resolve_metric
-from ens_plugin.errors import InputError
 from tests.forests import Array
 
 N = 150
@@ -178,13 +177,3 @@ def test_equal_confusion_matrices_are_evaluated_once() -> None:
     analyze(CustomEnsemble(votes, None, aggregation="vote"), None, y, metric=make_scorer(recall), data="holdout")
     # Some before it is known that the metric is one of labels.
     assert calls.total() < len(calls) + 10
-
-
-def test_a_poisson_deviance_is_refused_where_some_subsets_predict_0() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.poisson(1.0, 60).astype(float)
-    outputs = np.maximum(rng.poisson(1.0, (40, 60)), np.arange(40)[:, None] % 4 == 0)  # no row has 0 from all members
-    model = CustomEnsemble(outputs, None, aggregation="mean")
-    with pytest.raises(InputError, match="The Poisson deviance has no value where 0 is predicted"):
-        analyze(model, None, y, metric="neg_mean_poisson_deviance", data="holdout")
-    analyze(model, None, y, metric="neg_mean_absolute_error", data="holdout", max_size=101)

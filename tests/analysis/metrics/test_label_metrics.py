@@ -22,8 +22,13 @@ from sklearn.metrics import (
     recall_score,
 )
 
+from ens_plugin import CustomEnsemble
+from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.formulas import scored_matrix
-from ens_plugin.analysis.metrics import resolve_scorer
+from ens_plugin.analysis.metric_rows import metric_rows
+from ens_plugin.analysis.metrics import resolve_metric, resolve_scorer
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import RowBlock
 
 Array = NDArray[Any]
 
@@ -117,3 +122,28 @@ def test_a_matrix_on_which_a_metric_has_no_spread_has_its_value_of_scikit_learn(
         truth, predicted = rows_of(matrix)
         options = {} if function in (accuracy_score, matthews_corrcoef) else {"zero_division": 0.0}
         assert value(matrix) == pytest.approx(function(truth, predicted, **options), abs=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_mean_of_gains_is_read_from_single_rows_and_another_function_is_not_taken_for_one() -> None:
+    classes, gains = np.array(["a", "b", "c"]), np.array([[3.0, -1.0, 0.0], [-5.0, 2.0, 0.5], [0.0, 0.0, 1.0]])
+    rng = np.random.default_rng(0)
+    y, outputs = classes[np.arange(60) % 3], rng.dirichlet(np.ones(3), (9, 60))
+    adapter = find_adapter(CustomEnsemble(outputs, None, aggregation="mean_proba", classes=classes))
+    sample = Sample(RowBlock(outputs, np.ones((9, 60), dtype=bool), np.arange(60) % 3, 3), np.arange(60), np.ones(60))
+
+    def profit(truth: Array, predicted: Array) -> float:
+        return float(gains[np.searchsorted(classes, truth), np.searchsorted(classes, predicted)].mean())
+
+    def recall(truth: Array, predicted: Array) -> float:
+        return float(np.mean([(predicted[truth == label] == label).mean() for label in classes]))
+
+    found = {}
+    for function in (profit, recall):
+        metric = resolve_metric(make_scorer(function), adapter)
+        assert metric is not None
+        found[function] = metric_rows(metric, adapter, sample, y).matrix
+    matrix = rng.random((3, 3))
+    assert found[profit] is not None
+    assert found[profit](matrix) == pytest.approx((gains * matrix).sum() / matrix.sum())
+    assert found[recall] is None

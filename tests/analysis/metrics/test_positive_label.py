@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import (
     average_precision_score,
     brier_score_loss,
@@ -35,7 +35,6 @@ from ens_plugin import (
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import ScorerOfLabel
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
-from ens_plugin.errors import InputError
 from ens_plugin.spark import analyze as spark_analyze
 
 X, CODES = load_breast_cancer(return_X_y=True)
@@ -115,23 +114,6 @@ def test_curve_and_size_are_of_the_positive_label() -> None:
     assert coded.error_curve.metric_basis.positive_label is None
 
 
-class TestRefusals:
-    def test_a_label_that_is_not_there(self) -> None:
-        with pytest.raises(InputError, match=r"'spam' is not one of the two labels .*'benign', 'malignant'"):
-            resolved(ScorerOfLabel("f1", "spam"), forest_of(NAMES))
-
-    def test_three_labels_and_values(self) -> None:
-        with pytest.raises(InputError, match="has 3 labels"):
-            resolved(ScorerOfLabel("f1", "0"), forest_of(np.arange(CODES.size) % 3))
-        values = RandomForestRegressor(3, random_state=0).fit(X, CODES)
-        with pytest.raises(InputError, match=r"predicts values.*'r2'"):
-            resolved(ScorerOfLabel("f1", "1"), values)
-
-    def test_a_name_that_no_scorer_has(self) -> None:
-        with pytest.raises(InputError, match="near are 'f1'"):
-            resolved(ScorerOfLabel("f1_", "benign"), forest_of(NAMES))
-
-
 @pytest.mark.parametrize(
     ("scorer", "name"),
     [
@@ -189,14 +171,6 @@ class TestRarerLabel:
         assert report.error_curve.metric_basis.positive_label == "bad"
         assert any("of the label 'bad', the rarer one" in text for text in report.warnings)
 
-    def test_without_rows_it_is_asked_for_before_anything_is_computed(self) -> None:
-        with pytest.raises(InputError, match=r"Name the positive one: positive_label"):
-            resolved("f1", forest_of(NAMES))
-
-    def test_a_label_that_the_scorer_names_is_not_replaced(self) -> None:
-        with pytest.raises(InputError, match=r"labels are \['benign', 'malignant'\]"):
-            resolved(make_scorer(f1_score, pos_label="spam"), forest_of(NAMES), NAMES)
-
 
 class TestParameter:
     """positive_label, of every function that takes a metric."""
@@ -239,16 +213,6 @@ class TestParameter:
     @pytest.mark.parametrize("function", [analyze, grow, rightsize, autolog, spark_analyze, make_oob_scorer])
     def test_every_function_with_a_metric_has_it(self, function: Any) -> None:
         assert signature(function).parameters["positive_label"].default is None
-
-    def test_a_label_without_a_metric_is_refused(self) -> None:
-        with pytest.raises(InputError, match="positive_label is the label that a metric is about"):
-            self.of(analyze, positive_label="benign")
-
-    def test_a_label_of_a_function_or_of_a_scorer_with_one_is_refused(self) -> None:
-        with pytest.raises(InputError, match="the metric is a function"):
-            self.of(analyze, metric=lambda y, mean: 0.0, positive_label="benign")
-        with pytest.raises(InputError, match="was made for the label 'benign'"):
-            self.of(analyze, metric=self.NAMED, positive_label="malignant")
 
     @pytest.mark.slow
     def test_of_several_outputs(self) -> None:
