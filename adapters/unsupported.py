@@ -91,7 +91,7 @@ def no_adapter(model: object, is_known: Callable[[object], bool]) -> str:
     found = "" if held is None else _inside(name, *held)
     of_class = [own.__name__ for own in type(model).__mro__]
     if any("Boost" in own or own.startswith("GBT") for own in of_class):
-        found = found or _BOOSTING
+        found = found or f"{_BOOSTING} {SUPPORTED}"
     found = f"{found} {_INSTEAD.get(name, '')}".strip() or _WITHOUT_BAGS.get(library, "")
     return f"No adapter accepts {name} of {library}. {found or SUPPORTED}"
 

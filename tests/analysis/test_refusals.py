@@ -96,9 +96,9 @@ class TestBadInput:
                 analyze(model, X[rows], y[rows], data="holdout")
         assert analyze(model, X[fresh], y[fresh], data="holdout").data == "holdout"
 
-    def test_too_few_leaves_recognise_nothing(self) -> None:
+    def test_too_few_trees_recognise_nothing(self) -> None:
         X, y = CANCER
-        stumps = RandomForestClassifier(10, max_depth=1, random_state=0).fit(X, y)
+        stumps = RandomForestClassifier(2, max_depth=1, random_state=0).fit(X, y)
         assert analyze(stumps, X, y, data="holdout").data == "holdout"
 
     def test_rows_that_nothing_can_check_come_with_a_warning(self) -> None:
