@@ -74,7 +74,7 @@ for name in ("econml", "imblearn", "lightgbm", "pyspark", "quantile_forest", "sk
 import ens_plugin
 from ens_plugin.adapters import libraries
 from ens_plugin.adapters.registry import is_known
-print({cls.library for cls in libraries()} == {"sklearn"})
+print({cls.library for cls in libraries()} == {"lightgbm", "xgboost"})
 print(is_known(ens_plugin.RightSizedClassifier()))
 """
     assert run_python(code, tmp_path).split() == ["True", "False"]
