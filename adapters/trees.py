@@ -12,7 +12,6 @@ chance only, as often as they hold each other's values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +23,27 @@ from ens_plugin.adapters.tree_table import MAX_CHANCE
 from ens_plugin.core.bags import UNSEEN
 from ens_plugin.core.validation import AnyIntArray, FloatArray
 
+RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
+
+# Leaves that fresh rows would be expected to leave short.  One tree proves training rows; sums over trees, which
+# resemble each other, are only a sign.
+EXPECTED_GAPS = 5.0
+# Rows on which what an adapter reads is compared with the library.
+COMPARED_ROWS = 32
+FEWEST_MATCHES = 6
+# Fewest thresholds of which at least FEWEST_MATCHES match, if the rows are training rows.
+ENOUGH = 15
+# A column is used only if at most this share of its rows have values of other rows.
+MOST_SHARED = 0.25
+ROUNDING = 4.0
+# Fewest different thresholds of a column, and different values of its rows, that make the column comparable.
+FEWEST_DISTINCT = 10
+# Of a column of fresh rows, two of n + 1 values are expected outside of the range of n: .18 for 10 rows.
+MOST_OUTSIDE = 0.9
+# Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,
+# because parts of a column that are so far apart push one another out of it.
+ROWS_TOGETHER = 120
+
 
 def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
     """Return the smallest target in each leaf, and the negated largest, so that both merge by the minimum."""
@@ -31,53 +51,6 @@ def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leav
     np.minimum.at(lowest, leaves, target)
     np.minimum.at(negated, leaves, -target)
     return {"lowest": lowest, "highest": negated}
-
-
-# One tree proves training rows; sums over trees, which resemble each other, are only a sign.
-EXPECTED_GAPS = 5.0
-
-
-@dataclass(frozen=True)
-class LeafCover:
-    """Test result: how unlikely fresh rows are to fill the leaves of trees as well as the given rows do.
-
-    Attributes
-    ----------
-    chance : float
-        Bound on the chance that fresh rows fill all leaves of a tree, the smallest of all trees.
-    expected_gaps : float
-        Leaves, or labels of leaves, of all trees that fresh rows would be expected to leave short.
-    """
-
-    chance: float
-    expected_gaps: float
-
-    @property
-    def is_proof(self) -> bool:
-        """Return whether the rows are proved to be training rows."""
-        return self.chance < MAX_CHANCE
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Return whether the rows are probably training rows."""
-        return self.expected_gaps >= EXPECTED_GAPS
-
-
-def measure_cover(trees: Iterable[tuple[AnyIntArray, AnyIntArray]], n_rows: int) -> LeafCover | None:
-    """Return how unlikely fresh rows would be to fill every leaf; None if too few of the given rows reach a leaf."""
-    least, gaps = 0.0, 0.0
-    for n_trained, found in trees:
-        held = n_trained > 0
-        if (found[held] < n_trained[held]).any():
-            return None
-        if not held.any():
-            continue
-        # If c of m rows of the bag are in a cell, the number of n fresh rows there is negative binomial: c or more have
-        # this chance.  Numbers in disjoint cells are negatively associated, so the product bounds the joint chance.
-        chance = betainc(n_trained[held], n_trained[held] + 1.0, n_rows / (n_rows + float(n_trained.sum())))
-        least = min(least, float(np.log(chance).sum()))
-        gaps += float((1.0 - chance).sum())
-    return LeafCover(float(np.exp(least)), gaps)
 
 
 def judge_origin(
@@ -92,8 +65,11 @@ def judge_origin(
     ----------
     are_training_rows : bool
         Whether the model shows that it was trained on these rows.
-    trees, n_rows
-        As of :func:`measure_cover`.  Trees are read until a cell has too few rows.
+    trees : iterable of (ndarray of int, ndarray of int)
+        For each tree, the numbers of training rows and of given rows in its leaves, or in labels of its leaves.  Trees
+        are read until one has too few rows.
+    n_rows : int
+        Number of the given rows.
     would_show : callable
         Returns whether `are_training_rows` would be True for training rows in any order.  Called last.
 
@@ -108,26 +84,19 @@ def judge_origin(
     """
     if are_training_rows:
         return "training"
-    cover = measure_cover(trees, n_rows)
-    if cover is None:
-        return "fresh"
-    if cover.is_doubtful:
-        return "training" if cover.is_proof else "like_training"
+    least, gaps = 0.0, 0.0
+    for n_trained, found in trees:
+        held = n_trained > 0
+        if (found[held] < n_trained[held]).any():
+            return "fresh"
+        # If c of m rows of the bag are in a cell, the number of n fresh rows there is negative binomial: c or more have
+        # this chance.  Numbers in disjoint cells are negatively associated, so the product bounds the joint chance.
+        chance = betainc(n_trained[held], n_trained[held] + 1.0, n_rows / (n_rows + float(n_trained.sum())))
+        least = min(least, float(np.log(chance).sum()))
+        gaps += float((1.0 - chance).sum())
+    if gaps >= EXPECTED_GAPS:
+        return "training" if np.exp(least) < MAX_CHANCE else "like_training"
     return "fresh" if would_show() else "unknown"
-
-
-# Rows on which what an adapter reads is compared with the library.
-COMPARED_ROWS = 32
-
-RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
-
-
-FEWEST_MATCHES = 6
-# Fewest thresholds of which at least FEWEST_MATCHES match, if the rows are training rows.
-ENOUGH = 15
-# A column is used only if at most this share of its rows have values of other rows.
-MOST_SHARED = 0.25
-ROUNDING = 4.0
 
 
 def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
@@ -204,12 +173,6 @@ def column_of(table: Any, column: int) -> FloatArray | None:
     return np.asarray(table[:, column], dtype=np.float64)
 
 
-# Fewest different thresholds of a column, and different values of its rows, that make the column comparable.
-FEWEST_DISTINCT = 10
-# Of a column of fresh rows, two of n + 1 values are expected outside of the range of n: .18 for 10 rows.
-MOST_OUTSIDE = 0.9
-
-
 class OutsideColumns(NamedTuple):
     """Columns at whose splits nearly all rows go the same way.
 
@@ -247,11 +210,6 @@ def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> Out
             found.append(column)
             outside += thresholds.size
     return OutsideColumns(tuple(sorted(found)), n_compared, outside / compared if compared else 0.0)
-
-
-# Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,
-# because parts of a column that are so far apart push one another out of it.
-ROWS_TOGETHER = 120
 
 
 def move_values(

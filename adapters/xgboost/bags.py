@@ -69,8 +69,8 @@ FEW_SHARES = 3
 # Usual values of more than two digits, which few rows cannot distinguish from others; 0.632 is a bootstrap's.
 USUAL_SHARES = (0.632, 1 / 3, 2 / 3, 0.333, 0.667)
 MAX_PROOFS = 6
-# Trees that are read at once, and that a guess must fit before all checked trees are compared.
-TREES_AT_ONCE = 16
+# Trees that a guess must fit before all checked trees are compared.
+FEWEST_PROBES, MOST_PROBES = 3, 16
 
 HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
 GIVE_BACK = (
@@ -346,7 +346,7 @@ def log_chance(visible: IntArray, subsample: float) -> float:
 def evidence_of(forest: Forest, rows: Rows, hessians: Hessians, trees: list[int]) -> Iterator[TreeEvidence]:
     """Yield the evidence of some trees in ascending order, with the derivatives in the round of each."""
     tolerance, margin, known_round = hessians.tolerance(), hessians.start, 0
-    at_once = max(CELLS_AT_ONCE // rows.shape[0], TREES_AT_ONCE)
+    at_once = max(CELLS_AT_ONCE // rows.shape[0], 1)
     for start in range(0, len(trees), at_once):
         part = trees[start : start + at_once]
         for tree, leaf in zip(part, TreeReader(forest, part).leaves(rows), strict=True):
@@ -418,11 +418,13 @@ class Guess:
 
     def bags(self, sampler: RowSampler) -> Bags:
         """Return the bags of all trees, redrawn in threads."""
-        if not self.draws.pairs:
-            words = self._words()
-            pack = lambda tree: np.packbits(sampler.from_words(words[tree : tree + 1])[0])  # noqa: E731
-        else:
-            pack = lambda tree: np.packbits(self.in_bag(sampler, tree))  # noqa: E731
+        words = None if self.draws.pairs else self._words()
+
+        def pack(tree: int) -> NDArray[np.uint8]:
+            if words is None:
+                return np.packbits(self.in_bag(sampler, tree))
+            return np.packbits(sampler.from_words(words[tree : tree + 1])[0])
+
         return Bags(np.stack(list(in_threads(pack, range(self.draws.seed.size)))), sampler.rows.size)
 
     def _words(self) -> WordArray:
@@ -613,7 +615,8 @@ def are_confirmed(forest: Forest, rows: Rows, y: FloatArray | None) -> bool:
 def _probes(forest: Forest, rows: Rows, hessians: Hessians, share: Share) -> list[TreeEvidence]:
     """Return the evidence of the first checked trees of the first round."""
     checked = checked_trees(forest, rows.shape[0], share)
-    first = [tree for tree in checked if forest.round[tree] == 0][:TREES_AT_ONCE]
+    most = min(max(CELLS_AT_ONCE // rows.shape[0], FEWEST_PROBES), MOST_PROBES)
+    first = [tree for tree in checked if forest.round[tree] == 0][:most]
     return list(evidence_of(forest, rows, hessians, first))
 
 

@@ -20,6 +20,23 @@ from ens_plugin.adapters.tree_table import MOST_STATED, damage_of_tree
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError
 
+UBJSON_START = b"{L"
+DELETED = np.iinfo(np.int32).max  # as the root's parent and as the feature of a node that was pruned away
+# The types that XGBoost writes and reads, by the name of the array.
+INTEGERS = {"left_children": "i4", "right_children": "i4", "parents": "i4", "split_indices": "i4"}
+OTHERS = {"default_left": "u1", "split_conditions": "f4", "base_weights": "f4"}
+OPTIONAL = {"split_type": "u1", "loss_changes": "f4", "sum_hessian": "f4"}
+CATEGORIES = {"categories": "i4", "categories_nodes": "i4", "categories_segments": "i8", "categories_sizes": "i8"}
+_NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_DTYPES = {ord(code): np.dtype(name) for code, name in _NUMBERS.items()}
+# Of single numbers, of which a document has thousands, struct reads each ten times as fast as NumPy.
+_FORMS = {ord(code): struct.Struct(f">{form}") for code, form in zip(_NUMBERS, "bBhiqfd", strict=True)}
+_CODES = {np.dtype(name).str[1:]: code for code, name in _NUMBERS.items()}
+_CONSTANTS = {ord(code): value for code, value in ((b"T", True), (b"F", False), (b"Z", None), (b"N", None))}
+# Bytes are compared as numbers, and the form of nearly all lengths is tried first: a document has thousands of each.
+_OBJECT, _OBJECT_END, _ARRAY, _ARRAY_END, _TEXT, _OF_TYPE, _OF_LENGTH, _LONG = b"{}[]S$#L"
+_read_long = struct.Struct(">q").unpack_from
+
 
 def stored_categories(stored: Any, column: Any) -> list[Any]:
     """Return categories for a column of a pandas table, which XGBoost finds again among those of its training.
@@ -95,17 +112,6 @@ def library_cuts_names() -> bool:
     found = xgboost.DMatrix(table, enable_categorical=True).get_categories(export_to_arrow=True).to_arrow()
     stored = [own.cast(pa.binary()).to_pylist() for _, own in found or () if own is not None]
     return stored != [[name.encode()]]
-
-
-_NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
-_DTYPES = {ord(code): np.dtype(name) for code, name in _NUMBERS.items()}
-# Of single numbers, of which a document has thousands, struct reads each ten times as fast as NumPy.
-_FORMS = {ord(code): struct.Struct(f">{form}") for code, form in zip(_NUMBERS, "bBhiqfd", strict=True)}
-_CODES = {np.dtype(name).str[1:]: code for code, name in _NUMBERS.items()}
-_CONSTANTS = {ord(code): value for code, value in ((b"T", True), (b"F", False), (b"Z", None), (b"N", None))}
-# Bytes are compared as numbers, and the form of nearly all lengths is tried first: a document has thousands of each.
-_OBJECT, _OBJECT_END, _ARRAY, _ARRAY_END, _TEXT, _OF_TYPE, _OF_LENGTH, _LONG = b"{}[]S$#L"
-_read_long = struct.Struct(">q").unpack_from
 
 
 def decode(document: bytes | bytearray) -> Any:
@@ -229,15 +235,6 @@ def _length_and_text(text: str) -> bytes:
     return b"L" + struct.pack(">q", len(encoded)) + encoded
 
 
-UBJSON_START = b"{L"
-DELETED = np.iinfo(np.int32).max  # as the root's parent and as the feature of a node that was pruned away
-# The types that XGBoost writes and reads, by the name of the array.
-INTEGERS = {"left_children": "i4", "right_children": "i4", "parents": "i4", "split_indices": "i4"}
-OTHERS = {"default_left": "u1", "split_conditions": "f4", "base_weights": "f4"}
-OPTIONAL = {"split_type": "u1", "loss_changes": "f4", "sum_hessian": "f4"}
-CATEGORIES = {"categories": "i4", "categories_nodes": "i4", "categories_segments": "i8", "categories_sizes": "i8"}
-
-
 class _DamageError(ValueError):
     pass
 
@@ -268,33 +265,25 @@ def _check_learner(learner: dict[str, Any], is_binary: bool) -> None:
     booster = learner["gradient_booster"]
     if booster["name"] == "gblinear":
         return
-    if booster["name"] == "dart":
-        _check_weights(booster)
-    model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    is_dart = booster["name"] == "dart"
+    model = booster["gbtree"]["model"] if is_dart else booster["model"]
     trees, n_groups = model["trees"], max(n_labels, n_targets, 1)
+    if is_dart and np.asarray(booster["weight_drop"], dtype=np.float64).shape != (len(trees),):
+        raise _DamageError("it does not have one weight for each tree")
     if int(model["gbtree_model_param"]["num_trees"]) != len(trees):
         raise _DamageError(f"it has {counted(len(trees), 'tree')}, not the number it states")
     group = _numbers(model, "tree_info", "i4", len(trees), is_binary)
     if group.size and (group.min() < 0 or group.max() >= n_groups):
         raise _DamageError("it has trees of a label that it does not have")
     if "iteration_indptr" in model:
-        _check_rounds(_numbers(model, "iteration_indptr", "i4", None, is_binary), len(trees))
+        starts = _numbers(model, "iteration_indptr", "i4", None, is_binary)
+        if starts.size == 0 or starts[0] != 0 or starts[-1] != len(trees) or (np.diff(starts) < 0).any():
+            raise _DamageError("its rounds do not contain each of its trees once")
     for index, tree in enumerate(trees):
         try:
             _check_tree(tree, n_features, is_binary)
         except _DamageError as error:
             raise _DamageError(f"tree {index} {error}") from None
-
-
-def _check_weights(booster: dict[str, Any]) -> None:
-    n_trees = len(booster["gbtree"]["model"]["trees"])
-    if np.asarray(booster["weight_drop"], dtype=np.float64).shape != (n_trees,):
-        raise _DamageError("it does not have one weight for each tree")
-
-
-def _check_rounds(starts: NDArray[Any], n_trees: int) -> None:
-    if starts.size == 0 or starts[0] != 0 or starts[-1] != n_trees or (np.diff(starts) < 0).any():
-        raise _DamageError("its rounds do not contain each of its trees once")
 
 
 def _check_tree(tree: dict[str, Any], n_features: int, is_binary: bool) -> None:
@@ -320,7 +309,7 @@ def _check_tree(tree: dict[str, Any], n_features: int, is_binary: bool) -> None:
         raise _DamageError(damage)
     _check_parents(left, right, parents)
     if "leaf_weights" in tree:
-        _check_leaf_vectors(tree, left, n_values, is_binary)
+        _numbers(tree, "leaf_weights", "f4", int((left < 0).sum()) * n_values, is_binary)
     if "categories" in tree:
         _check_categories(tree, n_nodes, is_binary)
 
@@ -332,10 +321,6 @@ def _check_parents(left: NDArray[Any], right: NDArray[Any], parents: NDArray[Any
             raise _DamageError("has a node that states another parent than the one that leads to it")
     if ((parents < -1) | ((parents >= parents.size) & (parents != DELETED))).any():
         raise _DamageError("has a parent that it does not have")
-
-
-def _check_leaf_vectors(tree: dict[str, Any], left: NDArray[Any], n_values: int, is_binary: bool) -> None:
-    _numbers(tree, "leaf_weights", "f4", int((left < 0).sum()) * n_values, is_binary)
 
 
 def _check_categories(tree: dict[str, Any], n_nodes: int, is_binary: bool) -> None:

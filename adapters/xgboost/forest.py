@@ -357,12 +357,13 @@ class TreeReader:
             return np.asarray(self._forest.nodes["split_conditions"][of_all.T])
         return self._read(rows, np.empty((len(self._trees), rows.shape[0]), dtype=np.float32))
 
-    def leaves(self, rows: Rows) -> NDArray[np.int32]:
-        """Return the leaf that each row reaches, numbered in the order of the nodes, shape (n_trees, n_rows)."""
+    def leaves(self, rows: Rows) -> list[NDArray[np.unsignedinteger]]:
+        """Return the leaf that each row reaches in each tree, numbered in the order of the nodes."""
         nodes = self._read(rows, np.empty((len(self._trees), rows.shape[0]), dtype=np.int32), pred_leaf=True)
-        for own, tree in zip(nodes, self._trees, strict=True):
-            own[:] = (np.cumsum(self._forest.of_tree(self._forest.is_leaf, tree)) - 1)[own]
-        return nodes
+        is_leaf = [self._forest.of_tree(self._forest.is_leaf, tree) for tree in self._trees]
+        # In the smallest type: several trees are held at once.
+        numbers = [(np.cumsum(own) - 1).astype(np.min_scalar_type(own.size)) for own in is_leaf]
+        return [own.take(reached) for own, reached in zip(numbers, nodes, strict=True)]
 
     def _read(self, rows: Rows, found: NDArray[Any], **options: Any) -> NDArray[Any]:
         matrix = rows.matrix()

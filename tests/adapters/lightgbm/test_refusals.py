@@ -88,18 +88,6 @@ def test_flipped_labels_are_refused() -> None:
         ens_plugin.in_bag(fitted(), X2, 1 - Y2)
 
 
-def test_too_little_evidence_is_no_proof() -> None:
-    X = np.arange(30.0)[:, None]
-    model = regressor(X, X[:, 0], n_estimators=1, num_leaves=2)
-    with pytest.raises(BagError, match="that is no proof"):
-        ens_plugin.in_bag(model, X)
-
-
-def test_forest_of_stumps_without_splits_is_no_proof() -> None:
-    with pytest.raises(BagError, match="No tree of this forest has a split"):
-        ens_plugin.in_bag(regressor(np.zeros((300, 1)), YR), np.zeros((300, 1)))
-
-
 def test_trees_grown_otherwise_from_the_middle_on_are_refused() -> None:
     # As after a callback changed bagging_fraction, which LightGBM 4.7 itself does not survive reliably.
     first, second = (trained(subsample=fraction).model_to_string() for fraction in (0.6, 0.5))
@@ -259,22 +247,33 @@ def test_bags_that_cannot_be_drawn_again(replacement: str, message: str) -> None
     assert 'data="holdout"' in str(caught.value)
 
 
+LINE = np.arange(30.0)[:, None]
+NOT_KNOWN: dict[str, tuple[Any, Any, str]] = {
+    "a single stump": (lambda: regressor(LINE, LINE[:, 0], n_estimators=1, num_leaves=2), LINE, "that is no proof"),
+    "no splits": (lambda: regressor(np.zeros((300, 1)), YR), np.zeros((300, 1)), "No tree of this forest has a split"),
+    "no parameters": (
+        lambda: lightgbm.Booster(
+            model_str=trained().model_to_string().partition("\nparameters:")[0] + "\npandas_categorical:null\n"
+        ),
+        XR,
+        "no parameters section",
+    ),
+    "balanced bags without y": (lambda: fitted(pos_bagging_fraction=0.4), X2, "pass y"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_KNOWN)
+def test_bags_that_are_not_known(name: str) -> None:
+    make, X, words = NOT_KNOWN[name]
+    with pytest.raises(BagError, match=words):
+        ens_plugin.in_bag(make(), X)
+
+
 def test_forest_of_column_samples_only_has_no_bags() -> None:
     model = regressor(subsample=1.0, subsample_freq=0, colsample_bytree=0.5)
     with pytest.raises(BagError, match=r"no row is out of bag.*subsample_freq and subsample"):
         ens_plugin.analyze(model, XR, YR)
     assert ens_plugin.analyze(model, FRESHR, YR, data="holdout").n_members == RF["n_estimators"]
-
-
-def test_model_without_parameters() -> None:
-    text = trained().model_to_string().partition("\nparameters:")[0] + "\npandas_categorical:null\n"
-    with pytest.raises(BagError, match="no parameters section"):
-        ens_plugin.in_bag(lightgbm.Booster(model_str=text), XR)
-
-
-def test_balanced_bagging_needs_the_target() -> None:
-    with pytest.raises(BagError, match="pass y"):
-        ens_plugin.in_bag(fitted(pos_bagging_fraction=0.4), X2)
 
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart"])
