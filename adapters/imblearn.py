@@ -75,14 +75,9 @@ class Imblearn(Library):
         return retrain_members
 
 
-class BalancedBaggingAdapter(BaggedMembers, Imblearn):
-    """Adapter of BalancedBaggingClassifier, whose members are pipelines of a sampler and a classifier.
+class ResampledMembers(BaggedMembers):
+    """Base class of adapters of bagging ensembles whose members are pipelines of a sampler and a classifier."""
 
-    Rows that a member drew and its RandomUnderSampler left out are out of bag: which rows it keeps depends on the
-    labels alone.  Any other sampler chooses or makes rows by the values of all drawn rows, so these are all in bag.
-    """
-
-    known: ClassVar[tuple[type, ...]] = (BalancedBaggingClassifier,)
     distributions: ClassVar[tuple[str, ...]] = ("imbalanced-learn", "scikit-learn")
 
     @cached_property
@@ -96,6 +91,16 @@ class BalancedBaggingAdapter(BaggedMembers, Imblearn):
     def learners(self) -> Sequence[Any]:
         """Return the pipelines, whose samplers have parameters too."""
         return self.model.estimators_  # type: ignore[no-any-return]
+
+
+class BalancedBaggingAdapter(ResampledMembers, Imblearn):
+    """Adapter of BalancedBaggingClassifier.
+
+    Rows that a member drew and its RandomUnderSampler left out are out of bag: which rows it keeps depends on the
+    labels alone.  Any other sampler chooses or makes rows by the values of all drawn rows, so these are all in bag.
+    """
+
+    known: ClassVar[tuple[type, ...]] = (BalancedBaggingClassifier,)
 
     @property
     def _draws_by_label(self) -> bool:
@@ -132,7 +137,7 @@ class BalancedBaggingAdapter(BaggedMembers, Imblearn):
         return self.model.estimators_[member][0]
 
 
-class EasyEnsembleAdapter(BalancedBaggingAdapter):
+class EasyEnsembleAdapter(ResampledMembers):
     """Adapter of EasyEnsembleClassifier, for held-out rows."""
 
     known: ClassVar[tuple[type, ...]] = (EasyEnsembleClassifier,)

@@ -51,6 +51,8 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("ens_plugin.adapters.quantile_forest", "ens_plugin.adapters.quantile_forest", "QuantileAtAdapter"),
     ("pyspark", "ens_plugin.adapters.spark_ml", "SparkForestAdapter"),
 )
+# Of these, the adapters tell how one trains and stores models, too.
+BUILT_IN_LIBRARIES = ("econml", "imblearn", "quantile_forest", "sklearn")
 # These classes can be loaded without their libraries, to read the libraries' files.
 _READERS: tuple[tuple[str, str], ...] = (
     ("ens_plugin.adapters.xgboost.library", "XGBoost"),
@@ -280,7 +282,8 @@ def libraries(name: str | None = None) -> Iterator[type[Library]]:
     {'sklearn'}
     """
     offered = (cls for home in offered_libraries() if _is_wanted(home, name) for cls in _loadable(home))
-    built_in = (_imported(*path) for home, *path in _BUILT_IN if _is_wanted(home, name))
+    own = [(home, *path) for home, *path in _BUILT_IN if home in BUILT_IN_LIBRARIES]
+    built_in = (_imported(*path) for home, *path in own if _is_wanted(home, name))
     candidates: Iterator[Any] = chain(_registered, offered, built_in, _readers())
     return (cls for cls in candidates if issubclass(cls, Library) and name in (None, cls.library))
 
@@ -288,11 +291,6 @@ def libraries(name: str | None = None) -> Iterator[type[Library]]:
 def _is_wanted(home: str, name: str | None) -> bool:
     """Return whether the adapters of a library are to be loaded for :func:`libraries`."""
     return home == name if name is not None else sys.modules.get(home) is not None or isinstance(_loaded.get(home), tuple)
-
-
-def built_in_libraries() -> set[str]:
-    """Return the import names of the libraries that adapters of this package are for."""
-    return {home for home, _, _ in _BUILT_IN if not home.startswith("ens_plugin")}
 
 
 def load_offered_adapters() -> None:

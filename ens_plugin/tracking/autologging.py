@@ -21,7 +21,7 @@ import numpy as np
 
 from ens_plugin.adapters.library import FitSite, Library, Reader, TrainingData, fit_methods
 from ens_plugin.adapters.registry import (
-    built_in_libraries,
+    BUILT_IN_LIBRARIES,
     find_adapter,
     libraries,
     offered_adapters,
@@ -736,7 +736,7 @@ def _enable(settings: AutologOptions) -> None:
     on_registration(_watch_when_imported)
     for library in libraries():
         _watch_when_imported(library)
-    for name in (*built_in_libraries(), *offered_libraries()):
+    for name in (*BUILT_IN_LIBRARIES, *offered_libraries()):
         _register_hook(name)
 
 

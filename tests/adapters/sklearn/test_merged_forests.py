@@ -83,12 +83,10 @@ PURE = ("forest", "weights in trees", "regression", "extra trees", "bagging", "b
 )
 def test_an_odd_middle_part_is_found(name: str, kind: str) -> None:
     """The first, middle and last tree are of the first and third part: nothing else was compared."""
-    model = MODELS[name]
-    for seed in range(1, 4):
-        rows, values = other_rows(kind, seed)
-        whole = merged(model, [(X, VALUES, 20), (rows, values, 9), (X, VALUES, 31)])
-        with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
-            ens_plugin.analyze(whole, X, target_of(model, VALUES))
+    model, (rows, values) = MODELS[name], other_rows(kind, 1)
+    whole = merged(model, [(X, VALUES, 20), (rows, values, 9), (X, VALUES, 31)])
+    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
+        ens_plugin.analyze(whole, X, target_of(model, VALUES))
 
 
 @pytest.mark.parametrize("name", MODELS)
