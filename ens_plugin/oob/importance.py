@@ -165,8 +165,6 @@ class PermutationImportance:
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each column of X, in the order of X."""
-        import pandas as pd
-
         columns = ("importances_mean", "standard_error", "importances_std")
         index = pd.Index(self.feature_names, name="feature")
         return pd.DataFrame({name: getattr(self, name) for name in columns}, index=index)
