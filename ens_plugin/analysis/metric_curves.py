@@ -457,16 +457,10 @@ def subset_curve(
     places = rng.integers(0, len(averages.by_order), (N_DRAWS, len(averages.by_order)))
     laws = extrapolate(law.sizes, averages.by_order[places].mean(axis=1), law.offset)
     if closed is not None:
-        metric = settings.metric
-        sign = -1.0 if metric is None or metric.greater_is_better else 1.0
-        by_level, by_slope = _error_quantiles(closed)
-        of_level = sign * _with_quantiles(sign * of_level, moments.sd, by_level)
-        # A loss that falls faster has a larger, negative step.
-        of_step = -sign * _with_quantiles(-sign * of_step, float(np.sqrt(moments.step_variance)), by_slope)
         first, last = law.averages[list(averages.ends)]
-        # By the members that were trained: normal on the scale of logarithms.
-        relative = closed.luck / closed.member_variance
-        of_step -= sign * abs(float(last - first)) * np.expm1(relative * rng.standard_normal(N_DRAWS))
+        sign = -1.0 if settings.metric is None or settings.metric.greater_is_better else 1.0
+        of_level, of_step = _errors_of_squares(closed, moments, sign * of_level, sign * of_step, abs(last - first), rng)
+        of_level, of_step = sign * of_level, sign * of_step
     differences = within_limits(laws, sizes, limits)
     differences -= differences[:, -1:]
     apart, beyond = laws.apart(sizes), sizes > law.sizes[-1]
@@ -486,22 +480,33 @@ def _sizes_of_curve(subsets: IntArray, settings: ResolvedOptions) -> FloatArray:
     return np.append(finite.astype(np.float64), np.inf)
 
 
-def _error_quantiles(closed: SquaredLoss) -> tuple[FloatArray, FloatArray]:
-    """Return errors of the limit and of the slope of a loss, in standard deviations, at the normal quantiles."""
+def _errors_of_squares(
+    closed: SquaredLoss,
+    moments: Resampled,
+    of_level: FloatArray,
+    of_step: FloatArray,
+    step: float,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Return normal errors of a loss and of its step with the tails of the rows' losses and slopes.
+
+    Without them, the promise held the needed size in 77 % of cases where members' variances had a long tail, in place
+    of 90 %.  The step has the luck of the members that were trained too, normal on the scale of logarithms.
+    """
     positive = NORMAL_GRID[NORMAL_GRID > 0]
     distances = np.array([closed.distances(2.0 * float(ndtr(z)) - 1.0) for z in positive])
     below, above = (np.maximum.accumulate(distances[:, :, side]) for side in (0, 1))
-    both = np.concatenate([-below[::-1], np.zeros((1, 2)), above])
+    quantiles = np.concatenate([-below[::-1], np.zeros((1, 2)), above])
     sd = np.sqrt(np.maximum(np.diag(closed.covariance), 0.0))
-    both /= np.where(sd > 0.0, sd, 1.0)
-    return both[:, 0], both[:, 1]
-
-
-def _with_quantiles(errors: FloatArray, sd: float, quantiles: FloatArray) -> FloatArray:
-    """Return normal errors of a standard deviation with other quantiles than the normal ones."""
-    if sd <= 0:
-        return errors
-    return np.asarray(sd * np.interp(errors / sd, NORMAL_GRID, quantiles))
+    quantiles /= np.where(sd > 0.0, sd, 1.0)
+    sds = (moments.sd, float(np.sqrt(moments.step_variance)))
+    # A loss that falls faster has a larger, negative step.
+    level, slope = (
+        sd * np.interp(errors / sd, NORMAL_GRID, own) if sd > 0.0 else errors
+        for errors, sd, own in zip((of_level, -of_step), sds, quantiles.T, strict=True)
+    )
+    relative = closed.luck / closed.member_variance
+    return level, -slope - step * np.expm1(relative * rng.standard_normal(N_DRAWS))
 
 
 def label_metric_curve(
