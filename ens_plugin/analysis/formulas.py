@@ -70,6 +70,8 @@ class KnownFormula(NamedTuple):
 
     def negated(self) -> KnownFormula:
         """Return the formula of a loss as a score."""
+        if (matrix := self.matrix) is not None:
+            return of_matrix(lambda counts: -matrix(counts))
         return KnownFormula(partial(_scaled, -1.0, self.formula), self.losses)
 
 

@@ -198,10 +198,6 @@ class MetricRows:
     def _is_first(self, ranking: Ranking) -> FloatArray:
         return np.asarray(self.sample.block.target == ranking.label, dtype=np.float64)
 
-    def value(self, mean: FloatArray, rows: NDArray[np.intp]) -> float:
-        """Return the metric of some rows by their mean outputs, before the inverse link."""
-        return self.linked_value(self.inverse_link(mean), rows)
-
     def linked_value(self, output: FloatArray, rows: NDArray[np.intp]) -> float:
         """Return the metric of some rows by their probabilities or values."""
         if self.formula is not None:

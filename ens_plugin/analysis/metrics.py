@@ -26,7 +26,6 @@ from ens_plugin.findings import Finding, finding
 # With 120 rows of a rare label the area and the average precision out of bag were those on fresh rows; with 40 the
 # average precision was 0.07 too low.
 FEWEST_RANKED = 100
-N_NEAR = 5
 LIBRARY = r"sklearn\."
 
 
@@ -348,7 +347,7 @@ def scorer_called(name: str) -> Callable[..., float]:
     if name in known:
         found: Callable[..., float] = get_scorer(name)
         return found
-    near = get_close_matches(name[:80].lower(), known, n=N_NEAR, cutoff=0.5)
+    near = get_close_matches(name[:80].lower(), known, n=5, cutoff=0.5)
     hint = f"near are {', '.join(map(repr, near))}. " if near else ""
     raise InputError(
         f"metric={shown(name)} is no name of a scorer of scikit-learn; {hint}sklearn.metrics.get_scorer_names() "

@@ -20,6 +20,7 @@ from sklearn.metrics import (
     matthews_corrcoef,
     precision_score,
     recall_score,
+    zero_one_loss,
 )
 
 from ens_plugin import CustomEnsemble
@@ -43,6 +44,7 @@ OTHERS = {
     "F3": make_scorer(fbeta_score, beta=3, average="micro"),
     "F0.5": make_scorer(fbeta_score, beta=0.5, average="weighted"),
     "adjusted": make_scorer(balanced_accuracy_score, adjusted=True),
+    "error": make_scorer(zero_one_loss, greater_is_better=False),
 }
 
 
