@@ -290,7 +290,9 @@ def libraries(name: str | None = None) -> Iterator[type[Library]]:
 
 def _is_wanted(home: str, name: str | None) -> bool:
     """Return whether the adapters of a library are to be loaded for :func:`libraries`."""
-    return home == name if name is not None else sys.modules.get(home) is not None or isinstance(_loaded.get(home), tuple)
+    return (
+        home == name if name is not None else sys.modules.get(home) is not None or isinstance(_loaded.get(home), tuple)
+    )
 
 
 def load_offered_adapters() -> None:
