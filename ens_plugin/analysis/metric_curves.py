@@ -225,8 +225,6 @@ def _with_all_labels(
     rows: MetricRows, chosen: NDArray[np.intp], counts: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return counts with one row of each label that has none, or with two values, without which r2 has no value."""
-    if rows.metric.is_joint:
-        return counts
     target = rows.sample.block.target[chosen]
     if rows.sample.block.n_labels:
         for code in np.flatnonzero((np.bincount(target) > 0) & (np.bincount(target, counts) == 0)):
@@ -348,8 +346,6 @@ def _reached_by_labels(rows: MetricRows) -> int:
     Without one of two labels a ranking has no value, and without two values r2.
     """
     trials = rows.trials[rows.known].astype(np.int64)
-    if rows.metric.is_joint:
-        return int(trials.max())
     values, codes = np.unique(rows.sample.block.target[rows.known], return_inverse=True)
     reached = np.zeros(values.size, dtype=np.int64)
     np.maximum.at(reached, codes.reshape(-1), trials)

@@ -255,7 +255,7 @@ class MetricRows:
 
 def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample, y: NDArray[Any]) -> MetricRows:
     """Return the rows of a sample as a metric of an ensemble takes them, with its formula if one is known."""
-    if metric.greater_is_better and adapter.classes is not None and not metric.is_joint:
+    if metric.greater_is_better and adapter.classes is not None:
         # In the type of the labels, whatever the container of y.
         y = adapter.classes[sample.block.target]
     is_weighted = metric.takes_weights and bool(np.ptp(sample.weight) > 0)
@@ -263,7 +263,7 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
     combine = adapter.combined if adapter.offers("combined") else None
     rows = MetricRows(metric, sample, y, adapter.inverse_link, weight, combine=combine)
     # Formulas are of one output.
-    return rows if metric.is_joint else _with_formula(rows, adapter.classes)
+    return _with_formula(rows, adapter.classes)
 
 
 def _with_formula(rows: MetricRows, classes: NDArray[np.generic] | None) -> MetricRows:
@@ -395,7 +395,7 @@ def rare_label_doubts(rows: MetricRows, interval: tuple[float, float]) -> tuple[
 
     Bootstrap samples of three rows that are all predicted wrong have no spread.
     """
-    if rows.metric.is_joint or not (rows.is_of_labels or rows.metric.compares_rows) or rows.linked.ndim != 2:
+    if not (rows.is_of_labels or rows.metric.compares_rows) or rows.linked.ndim != 2:
         return ()
     known = rows.known
     target, output = rows.sample.block.target[known], rows.linked[known]

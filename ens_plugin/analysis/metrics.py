@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import inf
@@ -95,8 +95,6 @@ class ResolvedMetric:
         Whether a given `tolerance` is a distance in the unit of the metric, not relative to the infinite ensemble's.
     compares_rows, is_share : bool
         Whether it ranks rows of one label against others; whether it is a share of the target's spread.
-    is_joint : bool
-        Whether it is the mean over several outputs, which takes positions of rows in place of y.
     is_of_labels : bool
         Whether it is a scorer of the labels with the largest outputs.
     chance : callable or None
@@ -111,7 +109,6 @@ class ResolvedMetric:
     is_absolute: bool
     takes_weights: bool
     compares_rows: bool = False
-    is_joint: bool = False
     is_share: bool = False
     is_of_labels: bool = False
     formula: KnownFormula | None = None
@@ -185,57 +182,6 @@ def ranking_notes(metric: ResolvedMetric, block: RowBlock) -> tuple[Finding, ...
         "held-out rows."
     )
     return (finding("few-ranked-rows", sentence, n_rows=fewest),)
-
-
-@dataclass(frozen=True, eq=False)
-class OutputMetric:
-    """The metric of one output, and its rows' target as the metric takes it; `n_labels` is 0 for values."""
-
-    metric: ResolvedMetric
-    labels: NDArray[Any]
-    n_labels: int
-
-
-def mean_over_outputs(outputs: Sequence[OutputMetric]) -> ResolvedMetric:
-    """Return the mean of the outputs' metrics, as a metric of rows that are those of all outputs, one after the other.
-
-    In place of y it takes the positions of these rows, shape (n_rows, 1).
-    """
-    starts = np.cumsum([0, *(output.labels.shape[0] for output in outputs)])
-
-    def parts(
-        positions: NDArray[Any], weight: NDArray[Any] | None
-    ) -> Iterator[tuple[OutputMetric, NDArray[np.intp], NDArray[Any], NDArray[Any] | None]]:
-        """Yield each output with its rows among those given, their target and their weights."""
-        place = positions[:, 0]
-        for output, start, stop in zip(outputs, starts[:-1], starts[1:], strict=True):
-            here = np.flatnonzero((place >= start) & (place < stop))
-            yield output, here, output.labels[place[here] - start], None if weight is None else weight[here]
-
-    def evaluate(positions: NDArray[Any], mean: NDArray[Any], weight: NDArray[Any] | None) -> float:
-        values = []
-        for output, here, target, own_weight in parts(positions, weight):
-            own = mean[here, : output.n_labels] if mean.ndim == 2 and output.n_labels else mean[here]
-            values.append(output.metric.value(target, own, own_weight))
-        return float(np.mean(values))
-
-    def chance(positions: NDArray[Any], weight: NDArray[Any] | None) -> float:
-        return float(np.mean([each.metric.chance_level(y, own) for each, _, y, own in parts(positions, weight)]))
-
-    first = outputs[0].metric
-    labels = {output.metric.positive_label for output in outputs}
-    return ResolvedMetric(
-        name=first.name,
-        evaluate=evaluate,
-        greater_is_better=first.greater_is_better,
-        lowest=min(output.metric.lowest for output in outputs),
-        highest=max(output.metric.highest for output in outputs),
-        is_absolute=first.is_absolute,
-        takes_weights=first.takes_weights,
-        is_joint=True,
-        chance=None if first.chance is None else chance,
-        positive_label=labels.pop() if len(labels) == 1 else None,
-    )
 
 
 class ValueOutputs(RegressorMixin, BaseEstimator):

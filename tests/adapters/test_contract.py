@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ens_plugin.adapters import EnsembleAdapter
-from ens_plugin.adapters.unwrap import StackedOutputs
 from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.testing import ADAPTER_CHECKS, check_case
 from tests.adapters.cases import CASES, REPRESENTATIVES, WITH_BAGS, for_cases
@@ -64,7 +63,7 @@ def test_every_class_of_adapter_has_a_case_or_checks_of_its_own() -> None:
     tested: set[Any] = {type(case.adapter) for case in CASES if case.name in REPRESENTATIVES}
     shipped = {cls for cls in EnsembleAdapter.__subclasses__() if cls.__module__.startswith("ens_plugin.")}
     # An analysis makes it of the adapters of several outputs; no model has it.
-    for cls in shipped - {StackedOutputs} - tested:
+    for cls in shipped - tested:
         # ens_plugin.adapters.sksurv: those of libraries that may be missing, and of other targets.
         files = (Path(__file__).parent / cls.__module__.split(".")[2]).glob("test_*.py")
         assert any("check_adapter(" in file.read_text(encoding="utf-8") for file in files), cls
