@@ -13,7 +13,7 @@ tosses (``xgboost/bags.py``).  What the bounds of the checked trees amount to is
 bags for which it is above 1e-9 are refused.
 
 scikit-learn's forests are not proved by these functions.  The library itself draws their bags again from the seeds of
-the trees, so no draw is searched for, no chance is to be bounded, and three trees are enough.  Their leaves may count
+the trees, so no draw is searched for, and 16 trees spread over the forest are compared.  Their leaves may count
 fewer rows than their bags have, because rows of weight zero are drawn and not counted; and what they store beside the
 counts proves the target (``sklearn/bags.py``).
 """
