@@ -86,11 +86,9 @@ def known_formula(
         matrix = _matrix_formula(function, dict(options), n_labels, positive)
         return None if matrix is None else of_matrix(matrix)
     if n_labels == 0:
-        alpha = options.get("alpha", 0.5)
-        if set(options) - ({"alpha"} if function == "mean_pinball_loss" else set()):
-            return None
-        pinball = KnownFormula(_mean(partial(_pinball, alpha)))
-        return pinball if function == "mean_pinball_loss" else _OF_VALUES.get(function)
+        if function == "mean_pinball_loss" and set(options) <= {"alpha"}:
+            return KnownFormula(_mean(partial(_pinball, options.get("alpha", 0.5))))
+        return None if options else _OF_VALUES.get(function)
     return _of_probabilities(function, dict(options), n_labels, positive)
 
 

@@ -268,19 +268,18 @@ def metric_rows(metric: ResolvedMetric, adapter: EnsembleAdapter, sample: Sample
 
 def _with_formula(rows: MetricRows, classes: NDArray[np.generic] | None) -> MetricRows:
     """Return the rows with a formula that has the metric's value on them, or for labels one by the confusion matrix."""
-    metric, found = rows.metric, rows.metric.formula
-    if not rows.is_of_labels or classes is None:
-        # Other releases of scikit-learn may compute something else.
-        return rows if found is None or not _agree(rows, found) else replace(rows, known_formula=found)
-    if not metric.takes_weights:
-        gain = mean_gain(metric.value, classes)
-        return (
-            rows if gain is None or not _agree(rows, of_matrix(gain)) else replace(rows, known_formula=of_matrix(gain))
-        )
-    by_scorer = scored_matrix(metric.value, classes)
-    if found is not None and found.matrix is not None:
-        found = of_matrix(partial(_checked, found.matrix, by_scorer))
-    return replace(rows, known_formula=found if found is not None and _agree(rows, found) else of_matrix(by_scorer))
+    metric, found, otherwise = rows.metric, rows.metric.formula, None
+    if rows.is_of_labels and classes is not None:
+        if metric.takes_weights:
+            by_scorer = scored_matrix(metric.value, classes)
+            otherwise = of_matrix(by_scorer)
+            if found is not None and found.matrix is not None:
+                found = of_matrix(partial(_checked, found.matrix, by_scorer))
+        else:
+            gain = mean_gain(metric.value, classes)
+            found = None if gain is None else of_matrix(gain)
+    # Other releases of scikit-learn may compute something else.
+    return replace(rows, known_formula=found if found is not None and _agree(rows, found) else otherwise)
 
 
 def _agree(rows: MetricRows, found: KnownFormula) -> bool:

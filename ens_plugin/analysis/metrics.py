@@ -319,7 +319,9 @@ class _Parts:
         function, given = getattr(scorer, "_score_func", scorer), getattr(scorer, "_kwargs", {})
         own = {key: each.default for key, each in _parameters(function).items()}
         # As text, because arrays, such as labels=np.array([0, 1]), have no single truth value when compared.
-        options = {key: value for key, value in given.items() if repr(value) != repr(own.get(key, inspect._empty))}
+        options = {
+            key: value for key, value in given.items() if repr(value) != repr(own.get(key, inspect.Parameter.empty))
+        }
         return cls(function, getattr(scorer, "_sign", 1), getattr(scorer, "_response_method", ""), options)
 
     @property
