@@ -116,7 +116,8 @@ def test_audit_lines_go_to_stderr_where_asked(run: Run, churn: Version, client: 
 
 def test_the_five_lines_of_the_documentation(run: Run, churn: Version) -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "gate.md"
-    *policy, command = page.read_text(encoding="utf-8").split("```")[1].strip().splitlines()[1:]
+    block = page.read_text(encoding="utf-8").split("```sh\necho")[1].split("```")[0]
+    *policy, command = f"echo{block}".strip().splitlines()
     assert len(policy) == 4
     Path("policy.toml").write_text("\n".join(policy).removeprefix("echo '").removesuffix("' > policy.toml"))
     program, verb, *arguments = command.replace("models:/churn/7", churn.uri).split()
