@@ -133,10 +133,8 @@ def text_label_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64
 def find_labels(
     array: NDArray[Any], classes: NDArray[Any], name: str
 ) -> tuple[list[Any], list[int | None], NDArray[np.intp]]:
-    """Return the distinct labels of an array, the position of each in `classes`, and each entry's index among them.
-
-    A label that is not among `classes` has the position None.
-    """
+    """Return the distinct labels of an array, the position of each in `classes`, and each entry's index among them."""
+    # A label that is not among `classes` has the position None.
     position_of = {label: position for position, label in enumerate(classes.tolist())}
     try:
         found = np.unique(array)
@@ -228,11 +226,9 @@ installed_version = cache(version)
 
 
 def first_installed(*names: str) -> tuple[str, ...]:
-    """Return the first of some distributions that is installed, as a tuple; an empty one where none is.
-
-    A library can be importable without any: Spark puts its own PySpark on the ``PYTHONPATH``.  A model that was
-    read before can be used without its library.
-    """
+    """Return the first of some distributions that is installed, as a tuple; an empty one where none is."""
+    # A library can be importable without any: Spark puts its own PySpark on the `PYTHONPATH`. A model that was read
+    # before can be used without its library.
     for name in names:
         try:
             installed_version(name)
@@ -439,10 +435,8 @@ def parts(held: Any) -> list[Any]:
 def unequal_member_doubts(
     members: Sequence[Any], **numbers: Sequence[float] | FloatArray | None
 ) -> tuple[Finding, ...]:
-    """Return a doubt where members were trained with unequal parameters, as after a warm start with others.
-
-    The members' own parameters are compared; those of the ensemble may have been changed since.
-    """
+    """Return a doubt where members were trained with unequal parameters, as after a warm start with others."""
+    # The members' own parameters are compared; those of the ensemble may have been changed since.
     known = {name: np.asarray(own, dtype=np.float64) for name, own in numbers.items() if own is not None}
     differing = {name: own for name, own in known.items() if np.ptp(own) > SINGLE_ROUNDING * own.max()}
     found = {f"the number of {name}": [f"{number:.0f}" for number in own] for name, own in differing.items()}
@@ -458,11 +452,9 @@ def unequal_member_doubts(
 
 
 def order_doubts(members: Sequence[Any]) -> tuple[Finding, ...]:
-    """Return a doubt where the members' parameters are unequal, and the same ones follow each other.
-
-    Parameters that differ at random from member to member are part of the learner.  The number of runs of members with
-    equal parameters is compared with that of random order (Wald and Wolfowitz 1940, for any number of kinds).
-    """
+    """Return a doubt where the members' parameters are unequal, and the same ones follow each other."""
+    # Parameters that differ at random from member to member are part of the learner. The number of runs of members with
+    # equal parameters is compared with that of random order (Wald and Wolfowitz 1940, for any number of kinds).
     found = _unequal(members)
     if not found or not _has_few_runs(list(zip(*found.values(), strict=True))):
         return ()
@@ -475,10 +467,8 @@ def order_doubts(members: Sequence[Any]) -> tuple[Finding, ...]:
 
 
 def bag_doubts(means: FloatArray) -> tuple[Finding, ...]:
-    """Return a doubt where the first members were trained on bags of other targets than the last ones.
-
-    So they are after a warm start with another ``class_weight`` or ``sample_weight``, which no member keeps.
-    """
+    """Return a doubt where the first members were trained on bags of other targets than the last ones."""
+    # So they are after a warm start with another `class_weight` or `sample_weight`, which no member keeps.
     n_members = len(means)
     spread = means.std(axis=0)
     differ = spread > LEAST_SPREAD * np.abs(means).max(axis=0)
@@ -532,10 +522,8 @@ def _unequal(members: Sequence[Any]) -> dict[str, list[str]]:
 
 
 def _by_attributes(trees: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the parameters of trees, none of which is an estimator; get_params would take much longer.
-
-    A tree that was stored by an earlier release lacks the parameters that it did not have.
-    """
+    """Return the parameters of trees, none of which is an estimator; get_params would take much longer."""
+    # A tree that was stored by an earlier release lacks the parameters that it did not have.
     names = [name for name in signature(type(trees[0])).parameters if name not in _NOT_COMPARED]
     return {name: [getattr(tree, name, None) for tree in trees] for name in names}
 
@@ -638,10 +626,8 @@ def _are_same(found: Any, expected: Any) -> bool:
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Yield the result of `work` for every item, in order, from as many threads as joblib's context allows.
-
-    joblib's own Parallel checks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
-    """
+    """Yield the result of `work` for every item, in order, from as many threads as joblib's context allows."""
+    # joblib's own Parallel checks every 10 ms whether a thread has finished, a tenth of the time of an analysis.
     from joblib import effective_n_jobs
 
     n_threads = min(effective_n_jobs(None), len(items))

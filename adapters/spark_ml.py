@@ -83,10 +83,8 @@ class Tree:
 
     @cached_property
     def _category_table(self) -> tuple[BoolArray, NDArray[np.intp], NDArray[np.intp]]:
-        """Return whether each category of each node goes left, where a node's begin, and how many it has.
-
-        After a node's categories stands whether any other value goes left; the first entry is of other nodes.
-        """
+        """Return whether each category of each node goes left, where a node's begin, and how many it has."""
+        # After a node's categories stands whether any other value goes left; the first entry is of other nodes.
         first, n_known = np.zeros((2, self.feature.size), dtype=np.intp)
         entries, end = [np.zeros(1, dtype=bool)], 1
         for node, (goes_left, others) in self.categories.items():
@@ -115,11 +113,9 @@ def running_session(model: Any) -> Any:
 
 
 def read_trees(session: Any, model: Any, *, n_labels: int | None) -> tuple[Tree, ...]:
-    """Return the trees of a fitted forest of Spark ML.
-
-    The model is saved to a new directory, deleted afterwards, inside the checkpoint directory of the Spark context
-    if one is set, else inside a temporary one.
-    """
+    """Return the trees of a fitted forest of Spark ML."""
+    # The model is saved to a new directory, deleted afterwards, inside the checkpoint directory of the Spark context if
+    # one is set, else inside a temporary one.
     nodes = _saved_nodes(session, model)
     tree_of = nodes["treeID"].to_numpy()
     edges = np.flatnonzero(np.diff(tree_of, prepend=-1, append=-1))

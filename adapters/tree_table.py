@@ -85,10 +85,8 @@ def damage_of_tree(
 
 
 def _are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Return whether the path of any row from node 0 along the child links ends at a leaf.
-
-    Where no node is the child of two nodes, and the root is the child of none, every path from the root ends.
-    """
+    """Return whether the path of any row from node 0 along the child links ends at a leaf."""
+    # Where no node is the child of two nodes, and the root is the child of none, every path from the root ends.
     children = np.concatenate([left, right])
     children = children[children >= 0]
     if children.size == 0:
@@ -125,21 +123,17 @@ def members_to_check(n_members: int, n_cells: int, log_chance: Callable[[int], f
 
 
 def likely_chance(counts: NDArray[Any], share: float) -> float:
-    """Return about the logarithm of the chance that a random bag has these numbers of rows in a tree's leaves.
-
-    A binomial number of mean c and variance c (1 - p) has its likeliest value with a chance of about
-    1 / sqrt(1 + 2 pi c (1 - p)); the number of all rows in the bag is taken as known.
-    """
+    """Return about the logarithm of the chance that a random bag has these numbers of rows in a tree's leaves."""
+    # A binomial number of mean c and variance c (1 - p) has its likeliest value with a chance of about 1 / sqrt(1 + 2
+    # pi c (1 - p)); the number of all rows in the bag is taken as known.
     spread = np.log1p(2.0 * np.pi * (1.0 - share) * np.append(counts, counts.sum()))
     return float(0.5 * (spread[-1] - spread[:-1].sum()))
 
 
 def chance_of_draws(log_chance: FloatArray, draw_of: IntArray, n_tried: int) -> float:
-    """Return a bound on the chance that wrong draws pass for all trees, after so many were tried; it may be above 1.
-
-    Draws are independent, so their chances multiply.  Trees grown on the same draw are not, and only the strongest
-    counts.
-    """
+    """Return a bound on the chance that wrong draws pass for all trees, after so many were tried; it may be above 1."""
+    # Draws are independent, so their chances multiply. Trees grown on the same draw are not, and only the strongest
+    # counts.
     strongest = np.zeros(int(draw_of.max(initial=-1)) + 1)
     np.minimum.at(strongest, draw_of, log_chance)
     return float(n_tried * np.exp(strongest.sum()))

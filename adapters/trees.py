@@ -192,11 +192,9 @@ class OutsideColumns(NamedTuple):
 
 
 def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> OutsideColumns:
-    """Return the columns of which at least 90 % of the thresholds lie outside of the rows' values.
-
-    Fresh rows like the training rows have few such thresholds: a new value lies outside of the range of n others with
-    a chance of 2 / (n + 1), whatever the distribution.
-    """
+    """Return the columns of which at least 90 % of the thresholds lie outside of the rows' values."""
+    # Fresh rows like the training rows have few such thresholds: a new value lies outside of the range of n others with
+    # a chance of 2 / (n + 1), whatever the distribution.
     found, compared, outside = list[int](), 0, 0
     n_compared = 0
     for column, thresholds in splits:
@@ -215,10 +213,8 @@ def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> Out
 def move_values(
     values: NDArray[Any], taken: NDArray[np.bool_], outputs: NDArray[np.float64], filled: NDArray[np.bool_]
 ) -> None:
-    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number.
-
-    Values, taken and outputs are of several labels, whose outputs are filled in the same places.
-    """
+    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number."""
+    # Values, taken and outputs are of several labels, whose outputs are filled in the same places.
     n_members, n_rows = filled.shape
     moved = np.zeros((ROWS_TOGETHER, n_members))
     for start in range(0, n_rows, ROWS_TOGETHER):

@@ -140,12 +140,10 @@ def inner_ensemble(model: Any) -> Any:
 
 
 def replace_ensemble(model: Any, change: Callable[[Any], Any]) -> Any:
-    """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is.
-
-    For a pipeline, a pipeline is returned, with its other steps copied, and for an RFE an RFE.  For a search, a
-    RightSized*, a FrozenEstimator or a pyfunc, the model inside is returned: its records
-    are about the ensemble before the change.
-    """
+    """Return `model` with the ensemble inside it replaced by ``change(ensemble)``; `model` stays as it is."""
+    # For a pipeline, a pipeline is returned, with its other steps copied, and for an RFE an RFE. For a search, a
+    # RightSized*, a FrozenEstimator or a pyfunc, the model inside is returned: its records are about the ensemble
+    # before the change.
     if _is_pipeline(model):
         return _with_last_step(model, replace_ensemble(model[-1], change))
     held = _held(model)
@@ -343,10 +341,8 @@ def split_outputs(model: Any) -> list[Any]:
 
 
 def output_count(ensemble: Any, *, default: int = 1) -> int:
-    """Return how many outputs an unwrapped ensemble predicts; 1 for what is no ensemble.
-
-    `default` is the number where neither the members' class nor a prediction tells it.
-    """
+    """Return how many outputs an unwrapped ensemble predicts; 1 for what is no ensemble."""
+    # `default` is the number where neither the members' class nor a prediction tells it.
     if _is_a(ensemble, "sklearn.multioutput", _WRAPPERS):
         if not hasattr(ensemble, "estimators_"):
             raise NotFittedError(f"This {type(ensemble).__name__} has not been fitted; call its fit(X, y) first.")
@@ -363,10 +359,8 @@ def output_count(ensemble: Any, *, default: int = 1) -> int:
 
 
 def _predicted_count(member: Any, n_columns: int) -> int | None:
-    """Return how many values a member predicts for a row; None where it takes no row of zeros.
-
-    What models store as their number of outputs may be another: of a network it is the number of its last units.
-    """
+    """Return how many values a member predicts for a row; None where it takes no row of zeros."""
+    # What models store as their number of outputs may be another: of a network it is the number of its last units.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -142,10 +142,8 @@ def parse_model(text: str) -> ModelText:
 
 
 def is_complete(text: bytes) -> bool:
-    r"""Return whether a model's text has all its trees, each at the position that the sizes in its header state.
-
-    LightGBM itself uses the sizes without a check, and wrong ones can end the process.
-    """
+    r"""Return whether a model's text has all its trees, each at the position that the sizes in its header state."""
+    # LightGBM itself uses the sizes without a check, and wrong ones can end the process.
     sizes = re.search(rb"^tree_sizes=(.*)$", text, re.MULTILINE)
     if sizes is None:
         return TREES_END in text
@@ -174,11 +172,9 @@ class _DamageError(ValueError):
 
 
 def find_damage(text: bytes) -> str | None:
-    r"""Return the damage that makes the text of a model unsafe for LightGBM to read.
-
-    LightGBM uses the numbers of leaves, children, features and categories that the text states.
-    Wrong ones can end the process, or make prediction never end.
-    """
+    r"""Return the damage that makes the text of a model unsafe for LightGBM to read."""
+    # LightGBM uses the numbers of leaves, children, features and categories that the text states. Wrong ones can end
+    # the process, or make prediction never end.
     if not is_complete(text):
         return "trees are missing or cut short"
     if CONTROL.search(text):

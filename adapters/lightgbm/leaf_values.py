@@ -192,10 +192,8 @@ def _label_values(model: ModelText, objective: Objective, index: int, sums: Proo
 
 
 def _label_weights(by_label: FloatArray, weight: FloatArray) -> FloatArray | None:
-    """Return label weights that explain the stored weights of a tree's leaves, up to a factor; None if none do.
-
-    If there are no more leaves than labels, some weights always fit, so that only equal weights are recognised.
-    """
+    """Return label weights that explain the stored weights of a tree's leaves, up to a factor; None if none do."""
+    # If there are no more leaves than labels, some weights always fit, so that only equal weights are recognised.
     total = by_label.sum(axis=1)
     share = weight / total
     if np.ptp(share) <= PRINTED * share.max():

@@ -69,11 +69,9 @@ def _numbers(booster: Any, table: Any) -> NDArray[Any]:
 
 
 def with_categories(booster: Any, table: Any) -> Any:
-    """Return a DataFrame whose columns of text, or of values that were categories, are the booster's categories.
-
-    The booster stores the categories of each column in order, without its name.  The table is returned as it is unless
-    its columns of text, or the columns that the trees split by category, are as many as those that are stored.
-    """
+    """Return a DataFrame whose columns of text, or of values that were categories, are the booster's categories."""
+    # The booster stores the categories of each column in order, without its name. The table is returned as it is unless
+    # its columns of text, or the columns that the trees split by category, are as many as those that are stored.
     stored = booster.pandas_categorical or []
     if not stored or _category_columns(table):
         return table

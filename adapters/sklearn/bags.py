@@ -32,11 +32,9 @@ _WEIGHTS_ONLY_DRAW = RELEASE >= (1, 9)
 
 
 def checked_members(n_members: int, most: int = PROVING_TREES) -> list[int]:
-    """Return the positions of the members to compare with the rows: `most` or all, the first and the last too.
-
-    One is drawn from each of so many equal parts, so that members which a warm start added on other rows are among
-    them wherever they stand, unless they are few.
-    """
+    """Return the positions of the members to compare with the rows: `most` or all, the first and the last too."""
+    # One is drawn from each of so many equal parts, so that members which a warm start added on other rows are among
+    # them wherever they stand, unless they are few.
     edges = np.linspace(0, n_members, most + 1).astype(np.int64)
     drawn = np.random.default_rng(n_members).integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     return sorted({0, n_members - 1, *drawn.tolist()})

@@ -302,10 +302,8 @@ def _expected_splits(n_rows: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def find_damage(held: Any) -> str | None:
-    """Return the damage that makes a tree, or an estimator that holds trees, unsafe to predict with.
-
-    scikit-learn copies the nodes of a tree from a file without a check.
-    """
+    """Return the damage that makes a tree, or an estimator that holds trees, unsafe to predict with."""
+    # scikit-learn copies the nodes of a tree from a file without a check.
     return _damage_of_tree(held) if _is_tree(held) else _damage_of_estimator(held)
 
 

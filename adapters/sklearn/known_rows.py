@@ -343,10 +343,8 @@ def _kept_target(model: Any, n_kept: int, classes: NDArray[Any] | None) -> NDArr
 def tree_cells(
     members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yield, for every tree, which cells held a training row, and the number of given rows in each cell.
-
-    A cell is a leaf, or one label in a leaf.
-    """
+    """Yield, for every tree, which cells held a training row, and the number of given rows in each cell."""
+    # A cell is a leaf, or one label in a leaf.
     for model, rows in members:
         table = _table(model, rows) if isinstance(model, BaseDecisionTree) else None
         if table is None or (classes is not None and not np.array_equal(getattr(model, "classes_", ()), classes)):

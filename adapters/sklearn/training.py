@@ -53,11 +53,9 @@ def check_fitted(model: Any) -> None:
 
 
 def known_class(model: object, known: tuple[type, ...]) -> type | None:
-    """Return the first of the `known` classes that a model is of, or the class of scikit-learn-intelex in its place.
-
-    After ``patch_sklearn()``, the same names in ``sklearn.ensemble`` are classes that are not derived from the known
-    ones.  What these leave to scikit-learn, as a fit of sparse rows, is an ensemble like scikit-learn's own.
-    """
+    """Return the first of the `known` classes that a model is of, or the class of scikit-learn-intelex in its place."""
+    # After `patch_sklearn()`, the same names in `sklearn.ensemble` are classes that are not derived from the known
+    # ones. What these leave to scikit-learn, as a fit of sparse rows, is an ensemble like scikit-learn's own.
     names = {cls.__name__ for cls in known}
     for cls in type(model).__mro__:
         if cls in known or (cls.__module__.startswith("sklearnex.") and cls.__name__ in names):
@@ -151,10 +149,8 @@ def check_row_count(model: Any, n_rows: int) -> None:
 
 
 def drawing_weight(model: Any) -> NDArray[np.float64] | None:
-    """Return the weights by which `model` drew its rows; None where all rows had the same chance.
-
-    scikit-learn draws by weight since 1.9; before, weights did not change which rows are drawn.
-    """
+    """Return the weights by which `model` drew its rows; None where all rows had the same chance."""
+    # scikit-learn draws by weight since 1.9; before, weights did not change which rows are drawn.
     # No public attribute keeps them; a forest or bagging ensemble of an earlier release has none.
     weight = getattr(model, "_sample_weight", None)
     if weight is None or np.ptp(weight) == 0:
@@ -172,11 +168,9 @@ def draws_by_weight(model: Any) -> bool:
 
 
 def redrawable(model: Any) -> Any:
-    """Return an ensemble whose ``estimators_samples_`` can be read: `model`, or a copy whose rows have no weights.
-
-    Of an ensemble that an earlier release trained, scikit-learn from 1.9 on misses the weights of its rows; they had no
-    effect on which rows were drawn.
-    """
+    """Return an ensemble whose ``estimators_samples_`` can be read: `model`, or a copy whose rows have no weights."""
+    # Of an ensemble that an earlier release trained, scikit-learn from 1.9 on misses the weights of its rows; they had
+    # no effect on which rows were drawn.
     if draws_by_weight(model):
         return model
     again = copy(model)
@@ -321,10 +315,8 @@ def check_fitted_columns(estimator: Any, X: Any) -> None:
 
 
 def take_columns(estimator: Any, fitted: Any) -> None:
-    """Set the number and the names of an estimator's columns to those that the model inside it was fitted to.
-
-    What the model does not store is deleted from the estimator.
-    """
+    """Set the number and the names of an estimator's columns to those that the model inside it was fitted to."""
+    # What the model does not store is deleted from the estimator.
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(fitted, name):
             setattr(estimator, name, getattr(fitted, name))
@@ -343,10 +335,8 @@ def checked_rows(estimator: Any, **rows: Any) -> Any:
 
 
 def check_predictions(adapter: EnsembleAdapter, features: Any, known: tuple[type, ...], **options: Any) -> None:
-    """Raise UnsupportedModelError unless a model predicts the mean of its members, on some rows.
-
-    A model of one of the `known` classes, with their own methods, does so by its class.
-    """
+    """Raise UnsupportedModelError unless a model predicts the mean of its members, on some rows."""
+    # A model of one of the `known` classes, with their own methods, does so by its class.
     model = adapter.model
     if type(model) in known and not any(_is_replaced(model, name) for name in _PREDICTING):
         return

@@ -187,13 +187,9 @@ def _with_likely_columns(forest: Forest) -> list[Forest]:
 
 
 def _draws(forest: Forest, n_rows: int, method: str, recent: bool, by_level: IntArray, by_node: IntArray) -> Draws:
-    """Return the draws of all trees, for which outputs are taken tree by tree: first for rows, then for columns.
-
-    `by_level` and `by_node` are those of :func:`_column_draws`.
-
-    Before 3.3 columns take one output in all.  `approx` draws columns by tree, rows, and then columns by level, for
-    all parallel trees of a group at once.
-    """
+    """Return the draws of all trees, for which outputs are taken tree by tree: first for rows, then for columns."""
+    # `by_level` and `by_node` are those of _column_draws. Before 3.3 columns take one output in all. `approx` draws
+    # columns by tree, rows, and then columns by level, for all parallel trees of a group at once.
     n_trees = forest.n_trees
     pairs, shared = method == "grow_colmaker", method == "grow_histmaker"
     by_tree = int(recent and forest.settings.bytree < 1)
@@ -637,12 +633,10 @@ def _fits(guess: Guess, sampler: RowSampler, probes: list[TreeEvidence]) -> bool
 
 
 def find_draws(forest: Forest, probes: list[TreeEvidence], share: Share, n_rows: int) -> Iterator[Guess]:
-    """Yield guesses of row draws that fit some trees: likely draws, else those that a search for a lost seed finds.
-
-    A forest that was stored as a file, as by MLflow, comes back with seed 0.  The first tree's draw is looked for among
-    the outputs of the booster's own generators, of one that nobody seeded, and among the first outputs of many seeds;
-    each draw that gives the tree's sums is tried with every layout of the draws of the trees after it.
-    """
+    """Yield guesses of row draws that fit some trees: likely draws, else those that a search for a lost seed finds."""
+    # A forest that was stored as a file, as by MLflow, comes back with seed 0. The first tree's draw is looked for
+    # among the outputs of the booster's own generators, of one that nobody seeded, and among the first outputs of many
+    # seeds; each draw that gives the tree's sums is tried with every layout of the draws of the trees after it.
     found_any, is_small, likely = False, False, likely_draws(forest, n_rows)
     shares = share.candidates(forest.settings.subsample)
     for guess in _likely_guesses(forest, probes, shares, n_rows):
@@ -752,10 +746,8 @@ def _everywhere(forest: Forest, n_rows: int, *, pairs: bool) -> Iterator[Candida
 def search(
     evidence: TreeEvidence, samplers: dict[float, RowSampler], candidates: Iterable[Candidates]
 ) -> Iterator[tuple[int, list[tuple[int, int, float]]]]:
-    """Yield how many draws were tried for a tree, and seed, position and share of those that give its sums.
-
-    Of a small tree, many wrong draws do.
-    """
+    """Yield how many draws were tried for a tree, and seed, position and share of those that give its sums."""
+    # Of a small tree, many wrong draws do.
     screen, cells = _Screen(evidence), 0
     # Bags of other shares are between those of the smallest and the largest.
     low, high = samplers[min(samplers)], samplers[max(samplers)]

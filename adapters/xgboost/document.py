@@ -39,14 +39,12 @@ _read_long = struct.Struct(">q").unpack_from
 
 
 def stored_categories(stored: Any, column: Any) -> list[Any]:
-    """Return categories for a column of a pandas table, which XGBoost finds again among those of its training.
-
-    XGBoost 3.1 and 3.2 cut the names of pandas' categories by their numbers of characters where bytes are meant
-    (mended by its pull request 12371). A letter that is no ASCII then shifts all names after it, and the end of
-    the last one is lost. Names that were cut so are recognised as the values of `column`, in sorted order as
-    pandas has them. Names from an Arrow table were stored whole; of these the ASCII ones are returned where no
-    other is in `column`, because a table of pandas would be cut again.
-    """
+    """Return categories for a column of a pandas table, which XGBoost finds again among those of its training."""
+    # XGBoost 3.1 and 3.2 cut the names of pandas' categories by their numbers of characters where bytes are meant
+    # (mended by its pull request 12371). A letter that is no ASCII then shifts all names after it, and the end of the
+    # last one is lost. Names that were cut so are recognised as the values of `column`, in sorted order as pandas has
+    # them. Names from an Arrow table were stored whole; of these the ASCII ones are returned where no other is in
+    # `column`, because a table of pandas would be cut again.
     import pyarrow as pa
 
     if not pa.types.is_string(stored.type):
@@ -115,10 +113,8 @@ def library_cuts_names() -> bool:
 
 
 def decode(document: bytes | bytearray) -> Any:
-    """Return the document as dicts, lists, strings and numbers; arrays of one type as NumPy arrays.
-
-    These are views of the document, in its order of bytes: of thousands of small arrays, most are not looked at.
-    """
+    """Return the document as dicts, lists, strings and numbers; arrays of one type as NumPy arrays."""
+    # These are views of the document, in its order of bytes: of thousands of small arrays, most are not looked at.
     try:
         value, _ = _value(bytes(document), 0)
     except (IndexError, struct.error) as error:

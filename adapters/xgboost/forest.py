@@ -286,14 +286,12 @@ def _settings(configuration: dict[str, Any]) -> TrainingParameters:
 
 
 def learning_rate(forest: Forest) -> float | None:
-    """Return the learning rate that the trees of one round were trained with; None where it is not known.
-
-    A node that was split keeps its value as it was before the learning rate, and leaves keep theirs after it.  With
-    the values w of a node and w_l, w_r of the leaves below it, their summed second derivatives H and the penalty
-    lambda, w_l (H_l + lambda) + w_r (H_r + lambda) = rate * w (H + lambda), which is linear in rate,
-    rate * lambda and lambda.  Of leaves that do not follow these sums, the booster's own statement counts, unless
-    loading from a file has reset it.
-    """
+    """Return the learning rate that the trees of one round were trained with; None where it is not known."""
+    # A node that was split keeps its value as it was before the learning rate, and leaves keep theirs after it. With
+    # the values w of a node and w_l, w_r of the leaves below it, their summed second derivatives H and the penalty
+    # lambda, w_l (H_l + lambda) + w_r (H_r + lambda) = rate * w (H + lambda), which is linear in rate, rate * lambda
+    # and lambda. Of leaves that do not follow these sums, the booster's own statement counts, unless loading from a
+    # file has reset it.
     trees = forest.trees
     read = np.unique(np.linspace(0, len(trees) - 1, MOST_TREES).astype(np.intp))
     fitted = _fitted_rate(np.concatenate([_equations(trees[number]) for number in read]))

@@ -138,10 +138,8 @@ class XGBoost(Library):
 
     @classmethod
     def with_categories(cls, model: Any, table: Any) -> Any:
-        """Return a table whose columns of categories are those that the booster was trained on.
-
-        Boosters store them from XGBoost 3.1 on; before, the table is returned as it is.
-        """
+        """Return a table whose columns of categories are those that the booster was trained on."""
+        # Boosters store them from XGBoost 3.1 on; before, the table is returned as it is.
         booster = model if _is_booster(model) else model.get_booster()
         if "c" not in (booster.feature_types or ()) or not hasattr(booster, "get_categories"):
             return table

@@ -99,11 +99,9 @@ class Hessians:
         return total, 1.0 / float((squares / total**2).mean())
 
     def tolerance(self) -> FloatArray:
-        """Return the relative error to allow in each tree's sums of second derivatives, shape (n_trees,).
-
-        The library works in float32: near 0 and 1 a probability's rounding is a large part of p(1 - p),
-        and later rounds start from margins it added up in another order.
-        """
+        """Return the relative error to allow in each tree's sums of second derivatives, shape (n_trees,)."""
+        # The library works in float32: near 0 and 1 a probability's rounding is a large part of p(1 - p), and later
+        # rounds start from margins it added up in another order.
         forest = self.forest
         if not self.depend_on_margin:
             return np.full(forest.n_trees, SINGLE_ROUNDING)

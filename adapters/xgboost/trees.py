@@ -145,11 +145,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return values
 
     def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the members' outputs and which count; for three labels or more, out-of-bag trees form members.
-
-        Trees of different classes are drawn independently, so any of them form a member: for each row, the
-        out-of-bag trees of all classes are combined in order, as many as the class with the fewest has.
-        """
+        """Return the members' outputs and which count; for three labels or more, out-of-bag trees form members."""
+        # Trees of different classes are drawn independently, so any of them form a member: for each row, the out-of-bag
+        # trees of all classes are combined in order, as many as the class with the fewest has.
         if bags is None or self.forest.n_groups == 1:
             return super().block(features, bags, rows)
         values, is_oob = self._values(features, range(self.n_members)), ~bags.in_bag(rows)
@@ -232,11 +230,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         return likely_bags(self.forest, n_rows, candidate)
 
     def truncated(self, size: int) -> Any:
-        """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class.
-
-        Leaf values are scaled by `n_members` / `size`, in XGBoost's float32.  Training parameters stay, so that
-        bags can still be redrawn; of several classes, the booster's attributes state how many trees were grown.
-        """
+        """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class."""
+        # Leaf values are scaled by `n_members` / `size`, in XGBoost's float32. Training parameters stay, so that bags
+        # can still be redrawn; of several classes, the booster's attributes state how many trees were grown.
         self._check_rounds()
         return truncated_trees(self.model, self.forest, size)
 

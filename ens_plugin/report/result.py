@@ -874,12 +874,10 @@ class ReportContent:
         return _known(values)
 
     def scalars(self) -> dict[str, float]:
-        """Return every scalar that a policy of the gate may name: those of :meth:`metrics`, and further ones.
-
-        ``"error"`` with its ends, ``"asymptotic_error"`` and ``"excess_error"`` of an error; of a score the shortfall
-        against infinitely many members; ``"algorithmic_sd"``, ``"member_error"`` and ``"size_capped"``, which is 1
-        where the recommended size is above `max_size`.
-        """
+        """Return every scalar that a policy of the gate may name: those of :meth:`metrics`, and further ones."""
+        # `"error"` with its ends, `"asymptotic_error"` and `"excess_error"` of an error; of a score the shortfall
+        # against infinitely many members; `"algorithmic_sd"`, `"member_error"` and `"size_capped"`, which is 1 where
+        # the recommended size is above `max_size`.
         lower, upper = self.error_interval
         key, limit, is_score = self.error_curve.key, self.error_curve.asymptote, self.error_curve.greater_is_better
         further: dict[str, float | None] = {
@@ -932,10 +930,8 @@ def with_findings(report: ReportKind, findings: Iterable[Finding]) -> ReportKind
 
 
 def worst_output(outputs: Mapping[str, ReportContent]) -> str:
-    """Return the name of the output with the largest error, or the lowest score; the first of several.
-
-    Squared errors of targets in different units are compared as shares of the error of always predicting the mean.
-    """
+    """Return the name of the output with the largest error, or the lowest score; the first of several."""
+    # Squared errors of targets in different units are compared as shares of the error of always predicting the mean.
 
     def badness(report: ReportContent) -> float:
         basis = report.error_curve.metric_basis

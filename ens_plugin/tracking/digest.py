@@ -33,15 +33,12 @@ NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "empty"}  # 
 
 
 def data_digest(X: Any, y: Any, seconds: float = math.inf) -> str:
-    """Return a digest of training rows and their target, in their order: ``"v1:"`` and the digits of a SHA-256 sum.
-
-    The digest is of the values, not of their container: arrays, lists and data frames of the same values have the same
-    digest, whatever the names of columns and rows, and numbers have the same digest whatever their type (``1``, ``1.0``
-    and ``True``, but not ``"1"``).  All missing values are alike.  Sparse matrices of any format have the same digest
-    as each other, but not as dense ones: their digest takes time in proportion to the stored values.
-
-    TimeoutError is raised where it takes longer than so many seconds.
-    """
+    """Return a digest of training rows and their target, in their order: ``"v1:"`` and the digits of a SHA-256 sum."""
+    # The digest is of the values, not of their container: arrays, lists and data frames of the same values have the
+    # same digest, whatever the names of columns and rows, and numbers have the same digest whatever their type (`1`,
+    # `1.0` and `True`, but not `"1"`). All missing values are alike. Sparse matrices of any format have the same digest
+    # as each other, but not as dense ones: their digest takes time in proportion to the stored values. TimeoutError is
+    # raised where it takes longer than so many seconds.
     end = time.perf_counter() + seconds
     tables = _table(X, "X"), _table(y, "y")
     if tables[0].shape[0] != tables[1].shape[0]:

@@ -345,13 +345,11 @@ def is_uri(source: str) -> bool:
 
 
 def load_model(source: str | Path) -> Any:
-    """Load the native model, wrappers included, behind an MLflow URI, an MLflow model directory or a model file.
-
-    Loading a model runs code that is stored in it: load only what you trust.  Where MLflow's switch
-    ``MLFLOW_ALLOW_PICKLE_DESERIALIZATION`` is ``false``, nothing that could run code is loaded, not from files either.
-    Files may be written by joblib, pickle, cloudpickle or skops, or by ``save_model`` of LightGBM or XGBoost (text;
-    JSON or UBJSON), which hold a ``Booster`` that has label codes only, not the labels.
-    """
+    """Load the native model, wrappers included, behind an MLflow URI, an MLflow model directory or a model file."""
+    # Loading a model runs code that is stored in it: load only what you trust. Where MLflow's switch
+    # `MLFLOW_ALLOW_PICKLE_DESERIALIZATION` is `false`, nothing that could run code is loaded, not from files either.
+    # Files may be written by joblib, pickle, cloudpickle or skops, or by `save_model` of LightGBM or XGBoost (text;
+    # JSON or UBJSON), which hold a `Booster` that has label codes only, not the labels.
     if is_uri(str(source)):
         return _load_with_mlflow(str(source))
     path = Path(source)
