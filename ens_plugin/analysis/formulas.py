@@ -78,10 +78,8 @@ class KnownFormula(NamedTuple):
 def known_formula(
     function: str, options: Mapping[str, Any], n_labels: int, positive: int, *, is_of_labels: bool
 ) -> KnownFormula | None:
-    """Return the formula of a function of scikit-learn with some options other than its own, or None.
-
-    `n_labels` is 0 for values; `positive` is the code of the positive one of two labels.
-    """
+    """Return the formula of a function of scikit-learn with some options other than its own, or None."""
+    # `n_labels` is 0 for values; `positive` is the code of the positive one of two labels.
     if is_of_labels:
         matrix = _matrix_formula(function, dict(options), n_labels, positive)
         return None if matrix is None else of_matrix(matrix)
@@ -285,10 +283,8 @@ def of_matrix(value: MatrixMetric) -> KnownFormula:
 
 
 def mean_gain(value: Callable[[NDArray[Any], FloatArray], float], classes: NDArray[Any]) -> MatrixMetric | None:
-    """Return the mean over rows of what each label gains for each that is predicted, read from single rows.
-
-    So is every function of a user's own that scores each row apart, as a profit does, but takes no weights.
-    """
+    """Return the mean over rows of what each label gains for each that is predicted, read from single rows."""
+    # So is every function of a user's own that scores each row apart, as a profit does, but takes no weights.
     codes = range(classes.size)
     if classes.size**2 > MOST_GAINS:
         return None

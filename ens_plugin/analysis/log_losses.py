@@ -66,10 +66,9 @@ class LogLosses:
         return np.asarray(self.shares.zero_chances(sizes).sum(axis=1))
 
     def finite_from(self, most: int, allowed: float) -> int | None:
-        """Return the smallest size from which on the log loss counts as finite; None if above `most`.
-
-        As many fresh rows have no probability of 0 in nine of ten cases, or move the metric by no more than `allowed`.
-        """
+        """Return the smallest size from which on the log loss counts as finite; None if above `most`."""
+        # As many fresh rows have no probability of 0 in nine of ten cases, or move the metric by no more than
+        # `allowed`.
         change = abs(self.line[1]) * CLIPPED_LOSS / self.share.size
         fewest = max(-math.log(CHANCE), allowed / change if change else math.inf)
         return _first_size(lambda size: float(self.number(np.array([float(size)]))[0]) <= fewest, most)

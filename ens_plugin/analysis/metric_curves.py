@@ -273,11 +273,9 @@ def resample(
 def _metrics_of_few_right(
     rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator
 ) -> FloatArray | None:
-    """Return draws of a metric of labels where hardly a row of some label is right, whose samples have no spread.
-
-    The shares of a label's rows that are predicted to have each of K labels are drawn from their posterior, a Dirichlet
-    distribution with 1/K added to each number of rows.
-    """
+    """Return draws of a metric of labels where hardly a row of some label is right, whose samples have no spread."""
+    # The shares of a label's rows that are predicted to have each of K labels are drawn from their posterior, a
+    # Dirichlet distribution with 1/K added to each number of rows.
     value, known, n_labels = rows.matrix, rows.known, rows.sample.block.n_labels
     if value is None:
         return None
@@ -341,10 +339,8 @@ def largest_subsets(trials: FloatArray, limit: int | None) -> tuple[int, int]:
 
 
 def _reached_by_labels(rows: MetricRows) -> int:
-    """Return the largest size, MIN_LIMIT or more, that a row of every label, or of two values, has members for.
-
-    Without one of two labels a ranking has no value, and without two values r2.
-    """
+    """Return the largest size, MIN_LIMIT or more, that a row of every label, or of two values, has members for."""
+    # Without one of two labels a ranking has no value, and without two values r2.
     trials = rows.trials[rows.known].astype(np.int64)
     values, codes = np.unique(rows.sample.block.target[rows.known], return_inverse=True)
     reached = np.zeros(values.size, dtype=np.int64)
@@ -354,14 +350,12 @@ def _reached_by_labels(rows: MetricRows) -> int:
 
 
 def subset_averages(rows: MetricRows, limits: tuple[int, int], rng: np.random.Generator) -> SubsetAverages:
-    """Return the metric by random order of the members and size.
-
-    Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members; beyond,
-    its changes are those on the half of the rows that have more.  The rows left out shift the whole curve, by their
-    effect on the metric of all members.  For a metric of labels all sizes are odd, because votes tie at even ones.
-
-    The changes of a ranking are those of the expected one, whose level is moved to that of the metric of all members.
-    """
+    """Return the metric by random order of the members and size."""
+    # Up to the first of the two limits, the metric is computed on the nine in ten rows that have as many members;
+    # beyond, its changes are those on the half of the rows that have more. The rows left out shift the whole curve, by
+    # their effect on the metric of all members. For a metric of labels all sizes are odd, because votes tie at even
+    # ones. The changes of a ranking are those of the expected one, whose level is moved to that of the metric of all
+    # members.
     reached = _reached_by_labels(rows)
     common, largest = (min(limit, reached) for limit in limits)
     common, largest = (limit - (rows.is_of_labels and limit % 2 == 0) for limit in (common, largest))
@@ -418,11 +412,9 @@ def _orders(rows: MetricRows, fewest: int, sizes: IntArray, rng: np.random.Gener
 
 
 def within_limits(law: Extrapolation, sizes: FloatArray, limits: tuple[float, float]) -> FloatArray:
-    """Return the metric at sizes of which the last is infinity, by its law or several, within its limits.
-
-    A line that leaves the limits is replaced by the one from the largest subset to the limit at infinity: cut at the
-    limit, it would reach it at a finite size.
-    """
+    """Return the metric at sizes of which the last is infinity, by its law or several, within its limits."""
+    # A line that leaves the limits is replaced by the one from the largest subset to the limit at infinity: cut at the
+    # limit, it would reach it at a finite size.
     found = law.at(sizes)
     limit, known = np.clip(found[..., -1:], *limits), np.clip(law.averages[..., -1:], *limits)
     left = (law.sizes[-1] + law.offset) / (sizes + law.offset)
@@ -438,11 +430,9 @@ def subset_curve(
     settings: ResolvedOptions,
     closed: SquaredLoss | None = None,
 ) -> MetricCurve:
-    """Return a metric from its averages over subsets, with draws.
-
-    Drawn are the orders of the members, the level and the slope by samples of the rows, and what is between the line
-    and the parabola; of squared losses also tails and the members that were trained.
-    """
+    """Return a metric from its averages over subsets, with draws."""
+    # Drawn are the orders of the members, the level and the slope by samples of the rows, and what is between the line
+    # and the parabola; of squared losses also tails and the members that were trained.
     sizes = _sizes_of_curve(law.sizes, settings)
     values = within_limits(law, sizes, limits)
     rng = np.random.default_rng(settings.random_state)
@@ -484,11 +474,9 @@ def _errors_of_squares(
     step: float,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return normal errors of a loss and of its step with the tails of the rows' losses and slopes.
-
-    Without them, the promise held the needed size in 77 % of cases where members' variances had a long tail, in place
-    of 90 %.  The step has the luck of the members that were trained too, normal on the scale of logarithms.
-    """
+    """Return normal errors of a loss and of its step with the tails of the rows' losses and slopes."""
+    # Without them, the promise held the needed size in 77 % of cases where members' variances had a long tail, in place
+    # of 90 %. The step has the luck of the members that were trained too, normal on the scale of logarithms.
     positive = NORMAL_GRID[NORMAL_GRID > 0]
     distances = np.array([closed.distances(2.0 * float(ndtr(z)) - 1.0) for z in positive])
     below, above = (np.maximum.accumulate(distances[:, :, side]) for side in (0, 1))
@@ -513,10 +501,8 @@ def label_metric_curve(
     sizes: FloatArray,
     n_rows: float,
 ) -> MetricCurve:
-    """Return a metric of labels as a function of the confusion matrix of so many rows that is expected at each size.
-
-    It is interpolated as the error is, at `sizes` too.
-    """
+    """Return a metric of labels as a function of the confusion matrix of so many rows that is expected at each size."""
+    # It is interpolated as the error is, at `sizes` too.
     by_size = (found.metric_draws(place, np.random.default_rng(0)) for place in range(found.sizes.size))
     values = np.array([[matrix(n_rows * each) for each in matrices] for matrices in by_size]).T
     close = np.union1d(found.sizes, previous_odd_size(sizes, np.inf))

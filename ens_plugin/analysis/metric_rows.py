@@ -325,10 +325,8 @@ def _squares(block: RowBlock, mean: FloatArray) -> FloatArray:
 
 
 def expected_outputs(rows: MetricRows, chosen: NDArray[np.intp], sizes: IntArray) -> Iterator[FloatArray]:
-    """Yield, for each size, outputs of some rows whose squared error is its mean over all subsets of that size.
-
-    Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
-    """
+    """Yield, for each size, outputs of some rows whose squared error is its mean over all subsets of that size."""
+    # Of n members with mean m and variance s² (with divisor n - 1), that is (m - y)² + s² (1/size - 1/n).
     n_labels, target = rows.sample.block.n_labels, rows.sample.block.target[chosen]
     trials = rows.trials[chosen]
     at_all = squared_error(target, rows.mean[chosen])
@@ -357,11 +355,9 @@ NO_VALUE = 1e-4
 
 
 def refuse_no_value(rows: MetricRows) -> None:
-    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a user's own log loss.
-
-    To find out, a small and a smaller share of the uniform distribution are mixed into the probabilities.  Of a metric
-    with a value at 0, both mixtures have nearly the same value; a logarithm differs between them.
-    """
+    """Raise InputError if some mean probabilities are 0, where the metric has no value, as a user's own log loss."""
+    # To find out, a small and a smaller share of the uniform distribution are mixed into the probabilities. Of a metric
+    # with a value at 0, both mixtures have nearly the same value; a logarithm differs between them.
     if rows.losses == "log":
         return
     known = rows.known
@@ -442,10 +438,8 @@ def with_chance(settings: ResolvedOptions, chance: float) -> ResolvedOptions:
 
 
 def low_score_doubts(curve: ErrorCurve, settings: ResolvedOptions, level: float) -> tuple[Finding, ...]:
-    """Return a doubt where the score is within the tolerance of its lowest value, as every size is then.
-
-    Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
-    """
+    """Return a doubt where the score is within the tolerance of its lowest value, as every size is then."""
+    # Where it is so low on the rows themselves, samples of them show no variance, and no interval holds.
     metric = settings.metric
     if metric is None or not metric.is_absolute:
         return ()

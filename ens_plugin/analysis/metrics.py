@@ -449,11 +449,9 @@ def _refuse_failed(name: str, error: Exception, classes: Sequence[Any] | None) -
 
 
 def resolve_scorer_of_label(metric: ScorerOfLabel, classes: NDArray[Any] | None, output_kind: str) -> ResolvedMetric:
-    """Return a scorer that counts one of two labels as positive, as a metric of y and mean outputs.
-
-    The scorer gets the positive label as 1. The other label is 0 or 2, so that the order of the labels stays, which
-    decides ties.
-    """
+    """Return a scorer that counts one of two labels as positive, as a metric of y and mean outputs."""
+    # The scorer gets the positive label as 1. The other label is 0 or 2, so that the order of the labels stays, which
+    # decides ties.
     name, scorer = _named(metric.scorer)
     place = _place_of(metric.positive_label, classes)
     assert classes is not None
@@ -537,10 +535,8 @@ def _place_of(label: str, classes: NDArray[Any] | None) -> int:
 def resolve_metric(
     metric: Metric | None, adapter: EnsembleAdapter, y: ArrayLike | None = None
 ) -> ResolvedMetric | None:
-    """Return the metric that a user named or passed, ready to be computed from y and mean outputs.
-
-    For None, the loss of an ensemble that is judged by a loss of its own; None for any other ensemble.
-    """
+    """Return the metric that a user named or passed, ready to be computed from y and mean outputs."""
+    # For None, the loss of an ensemble that is judged by a loss of its own; None for any other ensemble.
     check_metric(metric)
     if metric is None:
         return None if adapter.loss_name is None else _own(adapter.loss, adapter.loss_name)

@@ -110,10 +110,8 @@ class OwnShares:
 
 
 def fit_vote_shares(own: FloatArray, trials: FloatArray, weight: FloatArray, votes: float = 1.0) -> VoteShares:
-    """Fit the shares of the rows' own labels to what so many members, each worth some votes, give them together.
-
-    Weights sum to the number of independent rows.
-    """
+    """Fit the shares of the rows' own labels to what so many members, each worth some votes, give them together."""
+    # Weights sum to the number of independent rows.
     wrong, n_votes, counts, group = group_counts(np.clip(trials - own, 0.0, trials), trials, weight, None, votes)
     likelihood = np.asarray(binomial_likelihood(wrong, n_votes))
     density = rougher_density(
@@ -145,10 +143,8 @@ def _posterior(coefficients: FloatArray, likelihood: FloatArray, n_votes: FloatA
 
 
 def _power(coefficients: FloatArray) -> float:
-    """Return the power of a share that the chance to be below it is in proportion to near 0.
-
-    The last cell has the mass of shares below 1/400, and the one before that of as many more.
-    """
+    """Return the power of a share that the chance to be below it is in proportion to near 0."""
+    # The last cell has the mass of shares below 1/400, and the one before that of as many more.
     return float(np.logaddexp2(0.0, _log_ratio(coefficients) / np.log(2.0)))
 
 

@@ -202,10 +202,8 @@ def term_moments(
     weight: FloatArray,
     groups: NDArray[np.integer] | None = None,
 ) -> LossMoments:
-    """Return the moments of rows from each one's squared error and the variance of its members, summed over outputs.
-
-    The rows of one group count as one, with their mean terms and summed weight.
-    """
+    """Return the moments of rows from each one's squared error and the variance of its members, summed over outputs."""
+    # The rows of one group count as one, with their mean terms and summed weight.
     terms, w = np.stack([squared - variance / trials, variance, squared]), weight
     if groups is not None:
         terms, w = _group_terms(terms, w, groups)
@@ -298,10 +296,8 @@ def _most_rows(block: RowBlock) -> int:
 
 
 def _luck_of_members(sample: Sample) -> float:
-    """Return the standard deviation of the mean variance by which members were trained, as far as all rows share it.
-
-    Of trees with one split each, some predict all rows alike far from their means.
-    """
+    """Return the standard deviation of the mean variance by which members were trained, as far as all rows share it."""
+    # Of trees with one split each, some predict all rows alike far from their means.
     part = sample.some_rows(ROWS_OF_LUCK)
     block, relative = part.block, part.weight / part.weight.mean()
     if block.is_vote and block.n_labels == 2:

@@ -105,10 +105,8 @@ FEW_LABELS = 7
 
 
 def content_order(block: RowBlock) -> IntArray:
-    """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows.
-
-    The order is as good as random; rows with the same outputs are interchangeable.
-    """
+    """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows."""
+    # The order is as good as random; rows with the same outputs are interchangeable.
     rng = np.random.default_rng(0)
     by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
     place = np.zeros(block.target.size)
@@ -298,13 +296,11 @@ def _pieces(trials: IntArray, rows: IntArray) -> Iterator[IntArray]:
 def subset_orders(
     packed: PackedOutputs, sizes: IntArray, n_orders: int, rng: np.random.Generator, combine: Combine | None = None
 ) -> Iterator[FloatArray]:
-    """Yield what random subsets of each row's members predict together, for several random orders of the members.
-
-    It is their mean, votes as indicators, or what `combine` returns: shape (n_sizes, n_rows) or (n_sizes, n_rows,
-    n_labels), in the order of the packed rows.  Sizes are ascending, and the subset of one contains that of the size
-    before.  Rows with fewer members than a size have NaN.  Orders are rotations of random ones, so that every member is
-    used about as often at every size.
-    """
+    """Yield what random subsets of each row's members predict together, for several random orders of the members."""
+    # It is their mean, votes as indicators, or what `combine` returns: shape (n_sizes, n_rows) or (n_sizes, n_rows,
+    # n_labels), in the order of the packed rows. Sizes are ascending, and the subset of one contains that of the size
+    # before. Rows with fewer members than a size have NaN. Orders are rotations of random ones, so that every member is
+    # used about as often at every size.
     if not packed.pieces:
         raise InputError(
             "None of the sampled rows is out of bag for any member, so there are no subsets of members to average. "
@@ -379,10 +375,8 @@ class SubsetRates:
 
 
 def rates_of_subsets(block: RowBlock, sizes: IntArray, rng: np.random.Generator) -> SubsetRates:
-    """Return how often labels of random subsets of each row's members are wrong; the first label wins ties.
-
-    Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.
-    """
+    """Return how often labels of random subsets of each row's members are wrong; the first label wins ties."""
+    # Rows with similar numbers of members form a bin, and use as many as the row with fewest, at most 400.
     n_rows = block.target.size
     wrong, noise = np.full((2, sizes.size, n_rows), np.nan)
     n_drawn = int(np.clip(ROW_SUBSETS // max(n_rows, 1), FEWEST_SUBSETS, MOST_SUBSETS))
@@ -436,11 +430,9 @@ def _parts(rows: RowIndex, outputs_per_row: int) -> list[RowIndex]:
 
 
 def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[Any]:
-    """Return the outputs of each row's first members that count.
-
-    Label codes or, of a ScoreBlock, the second label's scores in float32, shape (n_members, n_rows); or outputs by
-    label, shape (n_members, n_labels, n_rows), float32.
-    """
+    """Return the outputs of each row's first members that count."""
+    # Label codes or, of a ScoreBlock, the second label's scores in float32, shape (n_members, n_rows); or outputs by
+    # label, shape (n_members, n_labels, n_rows), float32.
     stored = block.stored
     is_alone = stored.ndim == 2
     shape = (n_members, rows.size) if is_alone else (n_members, block.n_labels, rows.size)
