@@ -68,6 +68,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             output_kind="values" if classes is None else "scores",
             bag_provenance="proved",
             is_row_independent=not self._is_linear,
+            member_batch_size=QUERIED_TOGETHER,
             distributions=("lightgbm",),
         )
 

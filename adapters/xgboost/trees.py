@@ -41,6 +41,8 @@ from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
+# So many trees take little longer to read than one, because each reading makes a copy of the booster.
+QUERIED_TOGETHER = 32
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
 _TWO_LABELS = ("binary:logistic", "binary:logitraw")
 # Relative difference of predictions that single precision explains, and of a sum of rows of weight 1 from their number.
@@ -85,7 +87,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             output_kind="values" if classes is None else "scores",
             bag_provenance="proved",
             is_row_independent=True,
-            member_batch_size=TREES_TOGETHER,
+            member_batch_size=QUERIED_TOGETHER,
             distributions=first_installed("xgboost", "xgboost-cpu"),
             n_outputs=forest.n_outputs,
         )
