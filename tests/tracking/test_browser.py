@@ -1,4 +1,4 @@
-"""What a person sees in MLflow's UI after the script of docs/how-to/mlflow.md.
+"""What a person sees in MLflow's UI of two runs with reports, as docs/how-to/mlflow.md shows them.
 
 ``make screenshots`` runs these tests and keeps the pictures of the documentation.
 """
@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
+import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.tracking.log import charted_sizes
 from tests.tracking.chromium import CHROMIUM, launch, open_tab
@@ -29,8 +31,10 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
 ]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "mlflow.md").read_text(encoding="utf-8")
-SCRIPT = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[-1]
+FORESTS = {
+    "random forest": RandomForestClassifier(300, random_state=0),
+    "extra trees": ExtraTreesClassifier(300, bootstrap=True, random_state=0),
+}
 CHARTS = "runs?compareRunsMode=CHART"
 REPORT = "artifacts/ensemble/report.html"
 LINE = "path.js-line"
@@ -72,9 +76,13 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def experiment(server_uri: str) -> Iterator[str]:
-    """Address of the experiment that the documentation's script has just logged to."""
+    """Address of an experiment with a run for each of the forests, which the documentation shows."""
+    X, y = load_digits(return_X_y=True)
     with tracking_to(server_uri):
-        exec(SCRIPT, {})
+        mlflow.set_experiment("digits")
+        for name, forest in FORESTS.items():
+            with mlflow.start_run(run_name=name):
+                ens_plugin.log_report(ens_plugin.analyze(forest.fit(X, y), X, y))
         logged = mlflow.get_experiment_by_name("digits")
         assert logged is not None
         yield f"{server_uri}/#/experiments/{logged.experiment_id}"

@@ -88,5 +88,5 @@ def test_other_columns_and_models_are_refused() -> None:
     with pytest.raises(InputError, match="labels"):
         ens_plugin.analyze(model, F, THREE, data="holdout")
     boosted = ydf.GradientBoostedTreesLearner(label="y", num_trees=3).train(F.assign(y=LABELS))
-    with pytest.raises(UnsupportedModelError, match=r"GradientBoostedTreesModel of YDF .*correct one another"):
+    with pytest.raises(UnsupportedModelError, match=r"GradientBoostedTreesModel of ydf.*correct one another"):
         ens_plugin.analyze(boosted, F, LABELS, data="holdout")
