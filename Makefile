@@ -18,6 +18,7 @@ demo: $(READY) ## train on real data, log to MLflow, print what was found
 	@$(BIN)/ens-plugin demo
 
 test: lint ## format, lint, types, import layers, tests
+	@echo "The tests take about ten minutes on two cores."
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not spark"
 
 lint: $(READY) ## the same without the tests
