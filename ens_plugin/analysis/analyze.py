@@ -667,16 +667,14 @@ def _analyzed(
     limit: TimeLimit | None = None,
     judges: bool = False,
 ) -> tuple[EnsembleReport, JudgedRows | JudgedMetric | None]:
-    adapter, inner, settings = open_model(model, X, y, options, limit)
+    opened = open_model(model, X, y, options, limit)
+    adapter, _, settings = opened
     if judges:
         refuse_own_loss(adapter, "The comparison of models row by row")
     with granted_threads(options.n_jobs):
         # First, because it refuses rows for less than the time of an analysis.
         of_others = None if options.unlabelled is None else _agreement_beside(model, options, X)
-        rows = read_rows(adapter, inner, y, options, settings.metric)
-        rows, evidence = tally_model_rows(rows, settings, progress, limit)
-        rows = with_member_findings(rows, evidence.sample).without_features()
-        report = _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
+        report, rows, evidence = _reported(model, X, y, opened, options, progress, limit)
         report = changed(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
@@ -689,6 +687,23 @@ def _analyzed(
         from ens_plugin.analysis.judged import judge_metric
 
         return report, judge_metric(adapter, evidence, rows.labels.reshape(-1), settings.metric, report.error)
+
+
+def _reported(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    opened: tuple[EnsembleAdapter, Any, ResolvedOptions],
+    options: AnalysisOptions,
+    progress: Progress | None,
+    limit: TimeLimit | None,
+) -> tuple[EnsembleReport, Rows, Evidence]:
+    """Return the report of an opened model, its rows without features and bags, and what the report is from."""
+    adapter, inner, settings = opened
+    rows = read_rows(adapter, inner, y, options, settings.metric)
+    rows, evidence = tally_model_rows(rows, settings, progress, limit)
+    rows = with_member_findings(rows, evidence.sample).without_features()
+    return _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y), rows, evidence
 
 
 def _agreement_beside(model: Any, options: AnalysisOptions, X: Any) -> Agreement:
@@ -770,7 +785,10 @@ def analyze_outputs(
     for output, name in enumerate(names):
         try:
             model = output_ensemble(ensemble, output)
-            reports[name], positions[name] = _analyze_output(model, X, columns[output], options, progress, limit)
+            opened = open_model(model, X, columns[output], options, limit)
+            with granted_threads(options.n_jobs):
+                reports[name], read, evidence = _reported(model, X, columns[output], opened, options, progress, limit)
+            positions[name] = read.place(proof_positions(evidence.sample))
         except EnsPluginError as error:
             raise _named(error, name) from error
     worst = worst_output(reports)
@@ -805,24 +823,6 @@ def _group_codes(options: AnalysisOptions, ensemble: Any, X: Any, columns: list[
     codes = [pd.factorize(column)[0] for column in columns]
     target = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
     return identical_rows(hash_rows(find_adapter(inner).prepare(rows), rows), target)
-
-
-def _analyze_output(
-    model: Any,
-    X: Any,
-    y: NDArray[Any],
-    options: AnalysisOptions,
-    progress: Progress | None,
-    limit: TimeLimit | None,
-) -> tuple[EnsembleReport, IntArray]:
-    """Return the report of one output, and the rows that prove the model."""
-    adapter, inner, settings = open_model(model, X, y, options, limit)
-    with granted_threads(options.n_jobs):
-        rows = read_rows(adapter, inner, y, options, settings.metric)
-        rows, evidence = tally_model_rows(rows, settings, progress, limit)
-        rows = with_member_findings(rows, evidence.sample).without_features()
-        report = _with_step_findings(report_on_rows(rows, evidence, settings), model, X, y)
-        return report, rows.place(proof_positions(evidence.sample))
 
 
 def _merged(found: Sequence[tuple[Finding, ...]], names: Sequence[str]) -> list[Finding]:

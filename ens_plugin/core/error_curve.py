@@ -21,14 +21,16 @@ from ens_plugin.core.validation import (
     whole_counts,
 )
 from ens_plugin.core.votes import (
-    LOWER_HALF,
-    MOST_CACHED,
     majority_curve,
     soft_majority_error,
 )
 from ens_plugin.core.weights import row_quantiles
 from ens_plugin.errors import InputError
 
+# Sizes of a table on the grid that is kept; of so many sizes it takes 3 MB.
+MOST_CACHED = 1_000
+# The grid is symmetric about 1/2, and the majority of 1 - p is wrong where that of p is right.
+LOWER_HALF = GRID[: GRID.size // 2]
 ROWS_PER_DROPPED_ROW = 10
 
 

@@ -8,7 +8,7 @@ by each row with itself, which fresh rows do not share.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,13 @@ CELLS_AT_ONCE = 2**17
 # What a row's own variance counts for on fresh rows, whose errors its label has balanced (docs/methods/uncertainty.md).
 OWN_PART = 0.8
 LEAST_OWN_PART = 0.25
+
+
+class Units(NamedTuple):
+    """The order of rows by group, and where each group starts in it."""
+
+    order: NDArray[np.intp]
+    starts: NDArray[np.intp]
 
 
 def shared_luck_variance(outputs: NDArray[Any], counted: BoolArray, slopes: FloatArray, n_rows: float) -> float:
@@ -88,11 +95,12 @@ def mean_pair_covariance(
     n = count_members(counted)
     known = n > 1
     products, squares = pair_products(outputs, counted, np.where(known, slopes, 0.0), groups)
-    own = float((squares / np.maximum(_of_units(n, groups) - 1.0, 1.0)).sum())
+    units = None if groups is None else _sorted(groups)
+    own = float((squares / np.maximum(_of_units(n, units) - 1.0, 1.0)).sum())
     # The product of this factor for two rows of equally many members is the one above.
     centring = np.where(known, np.sqrt(1.0 - 2.0 / np.maximum(n, 2.0) + 1.0 / counted.shape[0]), 0.0)
     degrees = np.concatenate(
-        [_products(np.multiply(counted[part], centring), groups)[0] for part in _parts(*counted.shape)]
+        [_products(np.multiply(counted[part], centring), units)[0] for part in _parts(*counted.shape)]
     )
     total = float(degrees.sum())
     if total <= 0.0:
@@ -114,11 +122,12 @@ def pair_products(
     for members in _parts(n_members, n_rows):
         total += (outputs[members] * counted[members]).sum(axis=0, dtype=np.float64)
     mean = total / np.maximum(count_members(counted), 1.0)
+    units = None if groups is None else _sorted(groups)
     products, squares = [], []
     for members in _parts(n_members, n_rows):
         deviations = (outputs[members] - mean) * counted[members]
         deviations *= factors
-        of_members, of_units = _products(deviations, groups)
+        of_members, of_units = _products(deviations, units)
         products.append(of_members)
         squares.append(of_units)
     return np.concatenate(products), np.asarray(np.sum(squares, axis=0))
@@ -129,24 +138,21 @@ def _parts(n_members: int, n_rows: int) -> list[slice]:
     return [slice(start, start + height) for start in range(0, n_members, height)]
 
 
-def _products(values: NDArray[Any], groups: NDArray[np.integer] | None) -> tuple[FloatArray, FloatArray]:
+def _products(values: NDArray[Any], units: Units | None) -> tuple[FloatArray, FloatArray]:
     """Return by member the sum over pairs of different rows of products of values, and by row the sum of squares."""
-    if groups is not None:
-        order, starts = _sorted(groups)
-        values = np.add.reduceat(values[:, order], starts, axis=1)
+    if units is not None:
+        values = np.add.reduceat(values[:, units.order], units.starts, axis=1)
     squares = np.square(values)
     return np.square(values.sum(axis=1)) - squares.sum(axis=1), squares.sum(axis=0)
 
 
-def _sorted(groups: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the order of rows by group, and where each group starts."""
+def _sorted(groups: NDArray[np.integer]) -> Units:
     order = np.argsort(groups, kind="stable")
-    return order, np.flatnonzero(np.diff(groups[order], prepend=groups.min(initial=0) - 1))
+    return Units(order, np.flatnonzero(np.diff(groups[order], prepend=groups.min(initial=0) - 1)))
 
 
-def _of_units(values: FloatArray, groups: NDArray[np.integer] | None) -> FloatArray:
+def _of_units(values: FloatArray, units: Units | None) -> FloatArray:
     """Return the mean value of each group in their order, or of each row."""
-    if groups is None:
+    if units is None:
         return values
-    order, starts = _sorted(groups)
-    return np.asarray(np.add.reduceat(values[order], starts) / np.diff(starts, append=order.size))
+    return np.asarray(np.add.reduceat(values[units.order], units.starts) / np.diff(units.starts, append=values.size))

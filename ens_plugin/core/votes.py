@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from ens_plugin.core.row_model import (
-    GRID,
-)
 from ens_plugin.core.validation import (
     PART_ROWS,
     AnyIntArray,
@@ -32,10 +29,6 @@ from ens_plugin.errors import InputError, WeakEstimateWarning, warn_user
 # up to its largest; other errors are wanted at few.
 LARGEST_OF_CURVE = 100_000
 LARGEST_STEPPED = 2_001
-# Sizes of a table on the grid that is kept; of so many sizes it takes 3 MB.
-MOST_CACHED = 1_000
-# The grid is symmetric about 1/2, and the majority of 1 - p is wrong where that of p is right.
-LOWER_HALF = GRID[: GRID.size // 2]
 
 
 def majority_error(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:

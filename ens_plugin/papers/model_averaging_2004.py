@@ -764,8 +764,10 @@ def joint_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
 
 
 def conditional_scores(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
-    """Return the log probability of each label given the row under one model; see :func:`joint_scores`."""
-    # A row of joint probability 0 with every label has minus infinity for each.
+    """Return the log probability of each label given the row under one model; see :func:`joint_scores`.
+
+    A row of joint probability 0 with every label has minus infinity for each.
+    """
     joint = joint_scores(model, X, classes)
     total = np.asarray(logsumexp(joint, axis=1, keepdims=True))
     return np.subtract(joint, total, out=np.full_like(joint, -np.inf), where=np.isfinite(total))
@@ -790,9 +792,11 @@ def stacked_scores(models: Sequence[Any], X: Any, classes: NDArray[Any], scores:
 def models_needed(
     models: Sequence[Any], X: Any, classes: NDArray[Any], scores: Scores, delta: float, n_jobs: int | None
 ) -> FloatArray:
-    """Return the estimated number of models that give each row the label of infinitely many; infinite if none does."""
-    # Rows of probability 0 under every model and label are never settled; nor is any row while some label is missing
-    # from every model, since its probabilities are unknown.
+    """Return the estimated number of models that give each row the label of infinitely many; infinite if none does.
+
+    Rows of probability 0 under every model and label are never settled; nor is any row while some label is missing
+    from every model, since its probabilities are unknown.
+    """
     if np.unique(np.concatenate([model.classes_ for model in models])).size < classes.size:
         return np.full(X.shape[0], np.inf)
 
@@ -808,8 +812,10 @@ def models_needed(
 
 
 def in_row_blocks(function: Callable[[Any], Any], X: Any, cells_per_row: int, n_jobs: int | None) -> list[Any]:
-    """Return a function's results for blocks of rows, computed in threads; errors of the base become InputError."""
-    # The height of a block depends only on the cells of a row, not on the threads.
+    """Return a function's results for blocks of rows, computed in threads; errors of the base become InputError.
+
+    The height of a block depends only on the cells of a row, not on the threads.
+    """
     height = max(min(BLOCK_ROWS, CELLS_AT_ONCE // cells_per_row), 1)
     calls = (delayed(function)(X[start : start + height]) for start in range(0, X.shape[0], height))
     with refusals():

@@ -112,10 +112,12 @@ def _pairs(k: FloatArray, n: FloatArray, weight: FloatArray) -> tuple[FloatArray
 
 
 def subset_majority_error(wrong: ArrayLike, trials: ArrayLike, max_size: int) -> FloatArray:
-    """Return the probability that the majority of a random subset of a row's members is wrong."""
-    # P[Hypergeometric(trials, wrong, B) > B/2] at B = 1, 3, 5, ... up to `max_size`, shape (n_odd_sizes, n_rows); NaN
-    # where B exceeds the row's trials. The exact mean over all subsets of size B, by recurrence over odd B: absolute
-    # error about 1e-15.
+    """Return the probability that the majority of a random subset of a row's members is wrong.
+
+    P[Hypergeometric(trials, wrong, B) > B/2] at B = 1, 3, 5, ... up to `max_size`, shape (n_odd_sizes, n_rows); NaN
+    where B exceeds the row's trials.  The exact mean over all subsets of size B, by recurrence over odd B: absolute
+    error about 1e-15.
+    """
     k, n = as_counts(wrong, trials)
     if max_size < 1:
         raise InputError(f"max_size must be at least 1, got {max_size}.")
@@ -194,11 +196,13 @@ class Mixture:
 def fit_mixture(
     wrong: ArrayLike, trials: ArrayLike, weight: ArrayLike | RowWeight | None = None, *, votes_per_member: float = 1.0
 ) -> Mixture:
-    """Fit the distribution over rows of the probability that one member is wrong, by penalised maximum likelihood."""
-    # `wrong` of `trials` out-of-bag members are wrong about each row, or their support for wrong labels is summed; each
-    # is worth `votes_per_member` votes, 1 for hard votes. Weights are scaled to Kish's effective number of rows, of
-    # which fewer than 30 warn. With 60 or more votes a row on average, the fitted density is replaced by the mean of
-    # the rows' posteriors (one EM step): so many votes determine a row better than the smooth density does.
+    """Fit the distribution over rows of the probability that one member is wrong, by penalised maximum likelihood.
+
+    `wrong` of `trials` out-of-bag members are wrong about each row, or their support for wrong labels is summed; each
+    is worth `votes_per_member` votes, 1 for hard votes.  Weights are scaled to Kish's effective number of rows, of
+    which fewer than 30 warn.  With 60 or more votes a row on average, the fitted density is replaced by the mean of the
+    rows' posteriors (one EM step): so many votes determine a row better than the smooth density does.
+    """
     k, n = as_counts(wrong, trials)
     entry_weight = as_row_weight(weight, k.size)
     row_weight, votes = entry_weight.effective(), votes_per_member

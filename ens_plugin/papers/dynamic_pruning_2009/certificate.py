@@ -58,8 +58,10 @@ class RunningVote:
         return np.asarray(others.all(axis=1))
 
     def add(self, outputs: NDArray[Any], counted: BoolArray | None = None) -> None:
-        """Add one member's label codes, shape (n_rows,), or probabilities, shape (n_rows, n_labels)."""
-        # `counted`, shape (n_rows,), is False where the member does not count.
+        """Add one member's label codes, shape (n_rows,), or probabilities, shape (n_rows, n_labels).
+
+        `counted`, shape (n_rows,), is False where the member does not count.
+        """
         shares = np.eye(self._totals.shape[1])[outputs] if outputs.ndim == 1 else outputs
         if counted is not None:
             shares = shares * counted[:, None]

@@ -242,9 +242,11 @@ def _query(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> Prune
 
 
 def _query_block(adapter: EnsembleAdapter, features: Any, rule: StoppingRule) -> tuple[FloatArray, IntArray]:
-    """Return the sums of the queried members' outputs by row, and the number of members in each sum."""
-    # Of two labels, the sums are the votes for the second, or its score less the first's; else votes, probabilities or
-    # scores by label.
+    """Return the sums of the queried members' outputs by row, and the number of members in each sum.
+
+    Of two labels, the sums are the votes for the second, or its score less the first's; else votes, probabilities or
+    scores by label.
+    """
     n_rows, n_labels = features.shape[0], _n_labels(adapter)
     is_one_sum = n_labels == 2 and adapter.output_kind != "probabilities"
     found = np.zeros(n_rows if is_one_sum else (n_rows, n_labels))

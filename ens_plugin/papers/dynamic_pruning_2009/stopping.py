@@ -95,8 +95,10 @@ class VotePrior:
         return self.full.size - 1
 
     def chooses_second(self, target: str) -> FloatArray:
-        """Return the probability of each number of votes jointly with the target predicting the second label."""
-        # The target is the "full" ensemble, in which the first label wins ties, or the "infinite" one.
+        """Return the probability of each number of votes jointly with the target predicting the second label.
+
+        The target is the "full" ensemble, in which the first label wins ties, or the "infinite" one.
+        """
         if target == "infinite":
             return self.infinite
         return np.where(2 * np.arange(self.full.size) > self.n_members, self.full, 0.0)
@@ -121,8 +123,10 @@ class StoppingTable:
     upper: FloatArray
 
     def settled(self, place: int, votes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member at the checkpoint at `place`, shape (n_rows,)."""
-        # Votes are those for the second label so far (or its summed probability, or score); or those for both labels.
+        """Return which rows need no further member at the checkpoint at `place`, shape (n_rows,).
+
+        Votes are those for the second label so far (or its summed probability, or score); or those for both labels.
+        """
         second = votes if votes.ndim == 1 else votes[:, 1]
         return np.asarray((second <= self.lower[place]) | (second >= self.upper[place]))
 
@@ -136,8 +140,10 @@ def uniform_prior(n_members: int) -> VotePrior:
 
 
 def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> VotePrior:
-    """Return the prior of votes whose probability follows a distribution estimated from other rows."""
-    # `support` are probabilities of a vote for the second label; the weights may have any sum.
+    """Return the prior of votes whose probability follows a distribution estimated from other rows.
+
+    `support` are probabilities of a vote for the second label; the weights may have any sum.
+    """
     p = as_probability(support, "support")
     w = as_weight(weights, p.size, "weights")
     size = as_count(n_members, "n_members")
@@ -147,8 +153,10 @@ def learned_prior(support: ArrayLike, weights: ArrayLike, n_members: int) -> Vot
 
 
 def checkpoints(n_members: int, together: int = 1) -> IntArray:
-    """Return the numbers of queried members after which a row may be settled, in steps of an eighth or less."""
-    # The smallest step, `together`, is the number of members that are hardly slower to query together than one alone.
+    """Return the numbers of queried members after which a row may be settled, in steps of an eighth or less.
+
+    The smallest step, `together`, is the number of members that are hardly slower to query together than one alone.
+    """
     size = as_count(n_members, "n_members")
     step = as_count(together, "together")
     found = [min(step, size)]
@@ -158,10 +166,12 @@ def checkpoints(n_members: int, together: int = 1) -> IntArray:
 
 
 def stopping_table(prior: VotePrior, schedule: IntArray, confidence: float, target: str = "full") -> StoppingTable:
-    """Return the counts of votes at which the target's label has a wanted posterior probability, by checkpoint."""
-    # The target is the "full" ensemble (2009) or the "infinite" one (2011). The label with most votes must have the
-    # probability under the prior, and under the prior with the same weight for either label of the target: otherwise a
-    # label of few rows could be excluded too early. At the last checkpoint every row is settled.
+    """Return the counts of votes at which the target's label has a wanted posterior probability, by checkpoint.
+
+    The target is the "full" ensemble (2009) or the "infinite" one (2011).  The label with most votes must have the
+    probability under the prior, and under the prior with the same weight for either label of the target: otherwise a
+    label of few rows could be excluded too early.  At the last checkpoint every row is settled.
+    """
     wanted = as_confidence(confidence)
     second = prior.chooses_second(target)
     first = prior.full - second
@@ -309,8 +319,10 @@ class DuelTable:
     needed: FloatArray
 
     def settled(self, place: int, support: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which rows need no further member at the checkpoint at `place`, shape (n_rows,)."""
-        # `support`, shape (n_rows, n_labels), are the votes for each label so far, or its summed probability.
+        """Return which rows need no further member at the checkpoint at `place`, shape (n_rows,).
+
+        `support`, shape (n_rows, n_labels), are the votes for each label so far, or its summed probability.
+        """
         leader, runner_up = _top_two(support)
         to_come = self.checkpoints[-1] - self.checkpoints[place]
         enough = np.interp(leader + runner_up, self.total, self.needed)
@@ -342,8 +354,10 @@ def _top_two(support: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def even_prior() -> RowPrior:
-    """Return the even prior: every mean support is equally likely, and a member is worth one hard vote."""
-    # No support of a given mean varies more from member to member than a vote does.
+    """Return the even prior: every mean support is equally likely, and a member is worth one hard vote.
+
+    No support of a given mean varies more from member to member than a vote does.
+    """
     return RowPrior(GRID, np.full(GRID.size, 1.0 / GRID.size), 1.0)
 
 
@@ -357,20 +371,24 @@ def symmetric(prior: RowPrior, centre: float) -> RowPrior:
 
 
 def vote_share_table(prior: RowPrior, schedule: IntArray, confidence: float, target: str) -> StoppingTable:
-    """Return bounds on the summed probability of the second of two labels, beyond which a row's label is settled."""
-    # A sum over t members counts as phi t votes, phi the hard votes that one member is worth: exact for hard votes, and
-    # right in mean and variance for members whose variance is 1/phi of a vote's. The other arguments are those of
-    # stopping_table.
+    """Return bounds on the summed probability of the second of two labels, beyond which a row's label is settled.
+
+    A sum over t members counts as phi t votes, phi the hard votes that one member is worth: exact for hard votes,
+    and right in mean and variance for members whose variance is 1/phi of a vote's.  The other arguments are those of
+    :func:`stopping_table`.
+    """
     mirrored = RowPrior(1.0 - prior.support, prior.weights, prior.spread)
     lower, upper = (_needed_shares(of, schedule, confidence, target) for of in (mirrored, prior))
     return _bounds_on_sums(schedule, 1.0 - lower, upper, 0.5)
 
 
 def duel_table(prior: RowPrior, schedule: IntArray, confidence: float, target: str) -> DuelTable:
-    """Return the support at which the leader of more than two labels is settled against the runner-up."""
-    # All members that did not support one of the two yet are treated as not yet queried: with more votes open, a change
-    # of leader is likelier, so the approximation errs on the side of querying more members. The prior is that of one
-    # label's share of the support of two labels, symmetric in the two.
+    """Return the support at which the leader of more than two labels is settled against the runner-up.
+
+    All members that did not support one of the two yet are treated as not yet queried: with more votes open, a change
+    of leader is likelier, so the approximation errs on the side of querying more members.  The prior is that of one
+    label's share of the support of two labels, symmetric in the two.
+    """
     totals = checkpoints(int(schedule[-1]))
     shares = _needed_shares(prior, totals, confidence, target)
     needed = np.where(shares <= 1.0, shares * totals, totals[-1] + 1.0)
@@ -380,9 +398,11 @@ def duel_table(prior: RowPrior, schedule: IntArray, confidence: float, target: s
 def score_table(
     prior: RowPrior | None, spread: float, schedule: IntArray, confidence: float, target: str
 ) -> StoppingTable:
-    """Return bounds on the summed score of the second of two labels, which wins where its mean score is positive."""
-    # Sums of scores are taken as normal, and `spread`, the standard deviation of one member's score, as the same for
-    # all rows. Without a prior, every mean score is equally likely.
+    """Return bounds on the summed score of the second of two labels, which wins where its mean score is positive.
+
+    Sums of scores are taken as normal, and `spread`, the standard deviation of one member's score, as the same for all
+    rows.  Without a prior, every mean score is equally likely.
+    """
     if prior is None:
         lower = upper = _needed_without_prior(spread, schedule, confidence, target)
     else:
@@ -392,9 +412,11 @@ def score_table(
 
 
 def lead_table(prior: RowPrior | None, spread: float, schedule: IntArray, confidence: float, target: str) -> LeadTable:
-    """Return the lead of the highest summed score over the next at which a row of more than two labels is settled."""
-    # `prior`, symmetric, and `spread` are of the difference of two labels' scores, of which without a prior every mean
-    # is equally likely.
+    """Return the lead of the highest summed score over the next at which a row of more than two labels is settled.
+
+    `prior`, symmetric, and `spread` are of the difference of two labels' scores, of which without a prior every mean is
+    equally likely.
+    """
     # At the last checkpoint the bound is 0, and every row is settled.
     return LeadTable(schedule, score_table(prior, spread, schedule, confidence, target).upper)
 

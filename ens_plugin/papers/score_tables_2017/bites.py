@@ -206,8 +206,10 @@ SAMPLINGS = {"iid": random_bites, "disjoint": disjoint_bites}
 
 
 def score_rows(member: Any, X: Any) -> FloatArray:
-    """Return a fitted classifier's scores: its decision function, or log odds (log probabilities) of predict_proba."""
-    # Probabilities are kept 1e-6 away from 0 and 1.
+    """Return a fitted classifier's scores: its decision function, or log odds (log probabilities) of predict_proba.
+
+    Probabilities are kept 1e-6 away from 0 and 1.
+    """
     if hasattr(member, "decision_function"):
         scores = np.asarray(member.decision_function(X), dtype=np.float64)
     elif hasattr(member, "predict_proba"):

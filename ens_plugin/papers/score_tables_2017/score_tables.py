@@ -375,9 +375,11 @@ class ScoreTables:
         return moments
 
     def below_half(self, mean: FloatArray, spread: FloatArray, size: float) -> FloatArray:
-        """Return the probability that the mean of `size` probabilities is below one half, shape (n_rows,)."""
-        # Spreads above 8 are treated as 8 at the same a/sqrt(b): the error is at most 0.009 up to a spread of 16, and
-        # 0.02 up to 60.
+        """Return the probability that the mean of `size` probabilities is below one half, shape (n_rows,).
+
+        Spreads above 8 are treated as 8 at the same a/sqrt(b): the error is at most 0.009 up to a spread of
+        16, and 0.02 up to 60.
+        """
         scaled = np.sqrt(size) * mean / np.maximum(spread, 1e-12)
         if size <= 2:
             return np.asarray(ndtr(-scaled))
@@ -439,8 +441,10 @@ def build_score_tables() -> ScoreTables:
 
 
 def build_effects() -> tuple[FloatArray, FloatArray]:
-    """Return the effects of few and of many members, which the package has in `EFFECTS_FILE`, in some seconds."""
-    # Write them with `np.savez_compressed(EFFECTS_FILE, few=few, many=many)` if their grids change.
+    """Return the effects of few and of many members, which the package has in `EFFECTS_FILE`, in some seconds.
+
+    Write them with ``np.savez_compressed(EFFECTS_FILE, few=few, many=many)`` if their grids change.
+    """
     return _few_table(), _many_table()
 
 

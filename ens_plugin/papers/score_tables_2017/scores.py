@@ -409,9 +409,11 @@ def _beta_below_half(alpha: float, beta: float, size: float) -> float:
 
 
 def _score_nodes(alpha: float, beta: float) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights of a beta variable, equidistant in its log odds, whose density is smooth."""
-    # Probabilities beyond the first and the last node count as these: `SMALLEST_PROBABILITY`, as in scikit-learn's log
-    # loss, and one.
+    """Return quadrature nodes and weights of a beta variable, equidistant in its log odds, whose density is smooth.
+
+    Probabilities beyond the first and the last node count as these: `SMALLEST_PROBABILITY`, as in scikit-learn's log
+    loss, and one.
+    """
     centre = np.log(alpha / beta)
     sd = float(np.sqrt(1.0 / alpha + 1.0 / beta))
     low = max(centre - NODE_MASS * max(1.0 / alpha, sd / 4.0), logit(SMALLEST_PROBABILITY))
@@ -571,8 +573,10 @@ class NormalPair:
         return moments_of_mean(single, size)
 
     def _over_counts(self, moments: Callable[[NormalScores], FloatArray], size: float) -> FloatArray:
-        """Return moments of the mean score, averaged over how many of `size` members are from the first component."""
-        # Given that number the mean score is normal; above 400 members it is taken as normal.
+        """Return moments of the mean score, averaged over how many of `size` members are from the first component.
+
+        Given that number the mean score is normal; above 400 members it is taken as normal.
+        """
         if size > COUNTED_SIZE:
             return moments(self.pooled().mixed_scores(size))
         total: FloatArray = np.zeros(1)
