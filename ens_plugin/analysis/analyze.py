@@ -675,7 +675,7 @@ def _analyzed(
         # First, because it refuses rows for less than the time of an analysis.
         of_others = None if options.unlabelled is None else _agreement_beside(model, options, X)
         report, rows, evidence = _reported(model, X, y, opened, options, progress, limit)
-        report = changed(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample))))
+        report = changed(report, proof=prove_model(model, X, rows.place(proof_positions(evidence.sample)), adapter))
         if of_others is not None:
             from ens_plugin.analysis.unlabelled import with_agreement
 

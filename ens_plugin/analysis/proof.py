@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import as_pandas
 from ens_plugin.adapters.registry import find_adapter, find_library
 from ens_plugin.adapters.unwrap import native_model, output_count, output_ensemble, unwrap
@@ -56,8 +57,9 @@ def _spread(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> FloatArray:
     return np.asarray(np.where(counted, (value - mean) ** 2, 0.0).sum(axis=0) / n_members)
 
 
-def prove_model(model: Any, X: Any, positions: IntArray) -> ModelProof | None:
+def prove_model(model: Any, X: Any, positions: IntArray, adapter: EnsembleAdapter | None = None) -> ModelProof | None:
     """Return the proof of a model by some rows of X, as they were passed; None of what cannot predict them itself."""
+    # An adapter that was made of the ensemble before spares reading its trees once more.
     if X is None or not hasattr(native_model(model), "predict"):
         return None
     try:
@@ -65,7 +67,7 @@ def prove_model(model: Any, X: Any, positions: IntArray) -> ModelProof | None:
             warnings.simplefilter("ignore")
             rows = take_rows(X, positions)
             labels, outputs = _predicted(model, rows)
-            members = member_sums(model, rows)
+            members = member_sums(model, rows, adapter)
     except Exception:  # a user's model may raise anything, and its members are analysed all the same
         return None
     return ModelProof(tuple(map(int, positions)), labels, _rounded(outputs), _rounded(members), rows)
@@ -76,7 +78,7 @@ def prove_by_rows(model: Any, X: Any) -> ModelProof | None:
     ensemble, rows = unwrap(model, X, are_fresh=True)
     adapter = find_adapter(ensemble)
     outputs = adapter.outputs(adapter.prepare(rows))
-    return prove_model(model, X, _chosen(outputs, np.ones(outputs.shape[:2], dtype=bool)))
+    return prove_model(model, X, _chosen(outputs, np.ones(outputs.shape[:2], dtype=bool)), adapter)
 
 
 def take_rows(X: Any, positions: Sequence[int] | IntArray) -> Any:
@@ -110,7 +112,7 @@ def _predicted(model: Any, rows: Any) -> tuple[tuple[str, ...], FloatArray]:
     return labels, columns @ _weights(columns.shape[1])
 
 
-def member_sums(model: Any, X: Any) -> FloatArray:
+def member_sums(model: Any, X: Any, adapter: EnsembleAdapter | None = None) -> FloatArray:
     """Return for each member a random weighted sum of all that it predicts for some rows, shape (n_members,)."""
     # Two members that differ for any row have other sums. Of several outputs, the members of each come one after the
     # other.
@@ -118,7 +120,7 @@ def member_sums(model: Any, X: Any) -> FloatArray:
     n_outputs = output_count(ensemble)
     if n_outputs > 1:
         return np.concatenate([member_sums(output_ensemble(ensemble, output), rows) for output in range(n_outputs)])
-    adapter = find_adapter(ensemble)
+    adapter = adapter or find_adapter(ensemble)
     features = adapter.prepare(rows)
     n_labels = 1 if adapter.classes is None else len(adapter.classes)
     # Few enough at once to keep memory small, and all of those that predict together.
