@@ -63,16 +63,6 @@ def on_one_machine(model: Any, X: Any, y: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_in_any_order_have_the_bags_of_all_rows(name: str) -> None:
-    X, y, _ = in_order(trained_on(name))
-    adapter = find_adapter(fitted(name))
-    whole = adapter.bags(X, adapter.prepare(X), y).in_bag()
-    rows = np.random.default_rng(0).permutation(len(y))[:200]
-    found = adapter.distributed_bags(len(y), 0).at(rows, codes(adapter, y)[rows]).in_bag()
-    np.testing.assert_array_equal(found, whole[:, rows])
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_sums_of_all_parts_prove_the_bags_and_sums_of_some_do_not(name: str) -> None:
     X, y, _ = in_order(trained_on(name))
     adapter = find_adapter(fitted(name))
@@ -110,13 +100,6 @@ def test_sums_of_several_trees_are_told_apart() -> None:
         assert own.added == {"rows": np.array([tree])}
         assert own.least == {"lowest": np.array([-tree])}
     assert merged.of_tree(2).added == {}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_target_must_be_that_of_the_training(name: str) -> None:
-    X, y, _ = in_order(trained_on(name))
-    with pytest.raises(DataMismatchError, match="not the target the model was trained on"):
-        prove(fitted(name), X, y[::-1])
 
 
 def inverted(y: Any) -> Any:
@@ -162,12 +145,6 @@ def test_rows_in_another_order_are_not_those_of_the_training(name: str) -> None:
     X, y, _ = in_order(trained_on(name))
     with pytest.raises(DataMismatchError, match="not the rows the model was trained on"):
         prove(fitted(name), X, y, shift=1)
-
-
-@pytest.mark.parametrize("name", SKLEARN)
-def test_recorded_seeds_leave_one_draw(name: str) -> None:
-    with pytest.raises(BagError, match="one possible draw"):
-        find_adapter(fitted(name)).distributed_bags(600, 1)
 
 
 @pytest.mark.fast_cases("three-options0", "two-options1", "two-options2")

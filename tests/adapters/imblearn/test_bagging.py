@@ -124,16 +124,6 @@ def test_trees_of_a_subclass_are_read_by_its_methods_and_prove_their_rows() -> N
         ens_plugin.in_bag(model, X[::-1])
 
 
-def test_an_odd_part_between_checked_members_is_found() -> None:
-    first, odd, last = (fitted(n_estimators=size, random_state=size) for size in (14, 6, 21))
-    odd.fit(np.random.default_rng(0).permutation(X), Y)
-    first.estimators_ = [*first.estimators_, *odd.estimators_, *last.estimators_]
-    first.estimators_features_ = [*first.estimators_features_, *odd.estimators_features_, *last.estimators_features_]
-    first._seeds = np.concatenate([first._seeds, odd._seeds, last._seeds])
-    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
-        ens_plugin.in_bag(first, X)
-
-
 def test_with_rows_that_samplers_dropped_the_error_is_that_of_fresh_rows() -> None:
     # imbalanced-learn's own out-of-bag score leaves out the members that dropped a row.
     rows, labels = make_classification(12_000, 10, n_informative=6, weights=[0.9], flip_y=0.02, random_state=1)

@@ -12,7 +12,7 @@ import pytest
 import ens_plugin
 from ens_plugin.adapters import find_adapter
 from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
-from tests.adapters.lightgbm.lightgbm_cases import FRAME, FRESH2, FRESH3, RF, X2, X3, XR, Y2, Y3, YR, fitted, regressor
+from tests.adapters.lightgbm.lightgbm_cases import FRAME, FRESH2, FRESH3, X2, X3, XR, Y2, Y3, YR, fitted, regressor
 from tests.adapters.lightgbm.lightgbm_draws import drawn_bags, stated_seed
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
@@ -71,11 +71,6 @@ def test_metric_meets_the_probabilities_of_predict_proba(X: Any, fresh: Any, y: 
 def in_own_order(rows: Any) -> Any:
     """The rows in an order that depends on their values alone, to 9 digits."""
     return rows[np.lexsort(np.round(rows, 9).T)]
-
-
-def test_multiclass_report() -> None:
-    model = fitted(X3, Y3)
-    assert ens_plugin.analyze(model, X3, Y3).n_members == RF["n_estimators"]
 
 
 def test_threads_and_reading_by_member_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

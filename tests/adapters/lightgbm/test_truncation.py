@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
-from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import pytest
 
@@ -60,23 +56,6 @@ def test_text_is_that_of_training_fewer(X: Any, y: Any, options: dict[str, Any])
     # The section of parameters states how the model was trained.
     expected = fewer.model_to_string().replace(f"[num_iterations: {SIZE}]", f"[num_iterations: {N_TREES}]")
     assert small.model_to_string() == expected
-
-
-@every_training
-@pytest.mark.parametrize("form", ["text", "pickle", "joblib", "copy"])
-def test_saved_and_loaded(X: Any, y: Any, options: dict[str, Any], form: str, tmp_path: Path) -> None:
-    whole = trained(X, y, **options)
-    small = ens_plugin.truncate(whole, SIZE)
-    if form == "text":
-        small.save_model(tmp_path / "model.txt")
-        again = lightgbm.Booster(model_file=tmp_path / "model.txt")
-    elif form == "joblib":
-        joblib.dump(small, tmp_path / "model.joblib")
-        again = joblib.load(tmp_path / "model.joblib")
-    else:
-        again = deepcopy(small) if form == "copy" else pickle.loads(pickle.dumps(small))
-    np.testing.assert_array_equal(again.predict(X), whole.predict(X, num_iteration=SIZE))
-    assert again.num_trees() == small.num_trees() == len(small.dump_model()["tree_info"])
 
 
 @every_training
@@ -144,18 +123,6 @@ def test_best_iteration_of_the_whole_does_not_stay() -> None:
     small = ens_plugin.truncate(whole, size)
     assert small.best_iteration_ == 0
     assert small.best_score_["valid_0"]["l2"] == pytest.approx(np.mean((small.predict(XR[:50]) - YR[:50]) ** 2))
-
-
-def test_booster_still_in_training_is_cut_too() -> None:
-    whole = lightgbm.Booster(
-        {key: value for key, value in RF.items() if key != "n_estimators"}, lightgbm.Dataset(XR, YR)
-    )
-    for _ in range(12):
-        whole.update()
-    expected = whole.predict(XR, num_iteration=SIZE)
-    np.testing.assert_array_equal(ens_plugin.truncate(whole, SIZE).predict(XR), expected)
-    whole.update()
-    assert whole.current_iteration() == 13
 
 
 def test_one_member_is_a_model_whose_bag_cannot_be_proved() -> None:

@@ -9,9 +9,6 @@ import pytest
 from sklearn.metrics import mean_pinball_loss
 
 import ens_plugin
-from ens_plugin.adapters import find_adapter
-from ens_plugin.core.sample import combined_outputs
-from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import InputError, UnsupportedModelError
 from ens_plugin.testing import check_adapter
 from tests.extras import imported
@@ -47,17 +44,6 @@ def test_the_contract() -> None:
     )  # fmt: skip
     # Trees cannot be taken out of the library's table, so nothing is promised of smaller models.
     assert len(promises) == 17
-
-
-@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.975])
-def test_out_of_bag_quantiles_are_the_library_s_own(quantile: float) -> None:
-    model = quantile_at(FOREST.fit(X, Y), quantile)
-    adapter = find_adapter(model)
-    assert adapter.offers("combined")
-    features = adapter.prepare(X)
-    outputs, is_oob = adapter.block(features, adapter.bags(X, features, Y), slice(0, len(Y)))
-    found = combined_outputs(RowBlock(outputs, is_oob, Y, 0), adapter.combined)
-    np.testing.assert_allclose(found, model.forest.predict(X, quantiles=quantile, oob_score=True), rtol=1e-13)
 
 
 def test_on_held_out_rows_the_loss_is_that_of_the_predicted_quantile() -> None:

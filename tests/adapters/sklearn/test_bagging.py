@@ -45,22 +45,6 @@ def test_label_absent_from_a_bag_gets_probability_zero() -> None:
     np.testing.assert_array_equal(outputs.mean(axis=0), model.predict_proba(X))
 
 
-def test_some_trees_have_the_outputs_that_they_have_among_all() -> None:
-    for depth, kind in ((None, "labels"), (2, "probabilities")):
-        model = BaggingClassifier(DecisionTreeClassifier(max_depth=depth), 20, random_state=0).fit(X3, Y3)
-        adapter = SklearnBaggingAdapter(model)
-        assert adapter.output_kind == kind
-        features = adapter.prepare(X3[:5])
-        np.testing.assert_array_equal(adapter.outputs(features, range(3, 9)), adapter.outputs(features)[3:9])
-
-
-def test_members_added_later_have_lost_the_first_seeds() -> None:
-    model = BaggingClassifier(n_estimators=5, warm_start=True, random_state=0).fit(X2, Y2)
-    model.set_params(n_estimators=8).fit(X2, Y2)
-    with pytest.raises(BagError, match="warm_start"):
-        bags_for(model, X2, Y2)
-
-
 def test_no_row_out_of_bag_needs_holdout_rows() -> None:
     model = BaggingClassifier(n_estimators=5, bootstrap=False, max_features=0.5, random_state=0).fit(X2, Y2)
     with pytest.raises(BagError, match='data="holdout"'):

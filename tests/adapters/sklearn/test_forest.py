@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
-from tests.adapters.cases import FOREST, FRAME, X2, X3, XR, Y2, Y3, YR
+from tests.adapters.cases import FRAME, X2, X3, XR, Y2, Y3, YR
 
 
 def fitted(X: Any = X2, y: Any = Y2, **options: Any) -> RandomForestClassifier:
@@ -37,19 +37,6 @@ def test_one_mixed_leaf_is_enough_for_probabilities() -> None:
     y = np.append(Y2, [0, 1])
     model = fitted(X, y, bootstrap=False)
     assert SklearnForestAdapter(model).output_kind == "probabilities"
-
-
-def test_rows_without_out_of_bag_members_are_those_of_the_draws() -> None:
-    model = fitted(n_estimators=2)
-    in_bag = bags_for(model, X2, Y2).in_bag()
-    drawn = [set(rows.tolist()) for rows in model.estimators_samples_]
-    never_out = set(np.flatnonzero(in_bag.all(axis=0)).tolist())
-    assert never_out == drawn[0] & drawn[1]
-    assert never_out
-
-
-def test_forest_that_did_not_store_its_scores_has_none() -> None:
-    assert SklearnForestAdapter(fitted()).stored_oob_outputs() is None
 
 
 @pytest.mark.parametrize("cls", [RandomForestClassifier, ExtraTreesClassifier])
@@ -199,23 +186,3 @@ def test_rows_swapped_in_a_single_pair_are_refused(max_samples: float | None) ->
     assert any((first in bag) != (second in bag) for bag in drawn)
     with pytest.raises(DataMismatchError):
         bags_for(model, X2[rows], Y2[rows])
-
-
-def test_members_added_on_other_rows_are_refused() -> None:
-    model = fitted(warm_start=True)
-    model.set_params(n_estimators=20).fit(X2[::-1], Y2[::-1])
-    for X, y in ((X2, Y2), (X2[::-1], Y2[::-1])):
-        with pytest.raises(DataMismatchError, match="not the rows"):
-            bags_for(model, X, y)
-
-
-def test_members_added_on_the_same_rows_are_known() -> None:
-    model = fitted(warm_start=True).set_params(n_estimators=20).fit(X2, Y2)
-    assert bags_for(model, X2, Y2).n_members == 20
-
-
-def test_holdout_rows_get_the_forest_s_own_prediction() -> None:
-    model = RandomForestClassifier(**FOREST).fit(X3[:100], Y3[:100])
-    adapter = SklearnForestAdapter(model)
-    votes = adapter.outputs(adapter.prepare(X3[100:]))
-    np.testing.assert_array_equal(np.eye(3)[votes].mean(axis=0).argmax(axis=1), model.predict(X3[100:]))

@@ -10,7 +10,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 import ens_plugin
-from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.errors import BagError, InputError
 from ens_plugin.testing import check_adapter
 
 RNG = np.random.default_rng(0)
@@ -82,20 +82,6 @@ def test_labels_of_another_code_and_full_bags_are_refused() -> None:
         ens_plugin.analyze(fitted(), X, (Y == -1).astype(int))
     with pytest.raises(BagError, match=r"trained on all 400 rows.*smaller max_samples"):
         ens_plugin.analyze(fitted(max_samples=1.0), X, Y)
-
-
-def test_an_odd_part_between_checked_trees_is_found() -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(300, 4))
-    forest, odd, last = (
-        IsolationForest(n_estimators=size, max_samples=100, random_state=size).fit(own)
-        for size, own in ((20, rows), (9, rng.permutation(rows)), (31, rows))
-    )
-    for name in ("estimators_", "estimators_features_"):
-        setattr(forest, name, [*getattr(forest, name), *getattr(odd, name), *getattr(last, name)])
-    forest._seeds = np.concatenate([forest._seeds, odd._seeds, last._seeds])
-    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
-        ens_plugin.in_bag(forest, rows)
 
 
 @pytest.mark.parametrize("labels", [Y < 0, (Y < 0).astype(int), np.where(Y < 0, "out", "in"), np.zeros(400)])

@@ -48,15 +48,6 @@ def test_truncated_is_what_training_fewer_would_have_given(model: Any, X: Any, y
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize(("model", "X", "y"), MODELS[:2], ids=lambda value: type(value).__name__)
-def test_what_follows_from_the_trees(model: Any, X: Any, y: Any) -> None:
-    small = ens_plugin.truncate(trained(model, X, y), SIZE)
-    fewer = trained(model, X, y, SIZE)
-    np.testing.assert_array_equal(small.feature_importances_, fewer.feature_importances_)
-    np.testing.assert_array_equal(small.apply(X), fewer.apply(X))
-    np.testing.assert_array_equal(small.decision_path(X)[1], fewer.decision_path(X)[1])
-
-
 @every_model
 def test_grown_again_by_warm_start_it_is_the_whole(model: Any, X: Any, y: Any) -> None:
     whole = trained(model, X, y)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import ens_plugin
@@ -197,22 +196,3 @@ def test_what_else_the_risk_score_refuses() -> None:
         ens_plugin.predict_with_uncertainty(forest, X, Y, X)
     with pytest.raises(InputError, match="y is no target of scikit-survival"):
         ens_plugin.analyze(forest, X, TIMES)
-
-
-def test_an_odd_part_between_checked_trees_is_found() -> None:
-    forest = RandomSurvivalForest(20, random_state=0).fit(X, Y)
-    odd = RandomSurvivalForest(8, random_state=1).fit(np.random.default_rng(0).permutation(X), Y)
-    forest.estimators_ = [
-        *forest.estimators_,
-        *odd.estimators_,
-        *RandomSurvivalForest(32, random_state=2).fit(X, Y).estimators_,
-    ]
-    with pytest.raises(DataMismatchError, match="not the rows of all its trees"):
-        ens_plugin.in_bag(forest, X)
-
-
-@pytest.mark.parametrize("as_table", [pd.DataFrame, lambda y: pd.DataFrame(y).to_numpy(), lambda y: list(y.tolist())])
-def test_events_and_times_in_two_columns_are_told_how_to_become_a_target(as_table: Any) -> None:
-    forest = FORMS["default"].fit(X, Y)
-    with pytest.raises(InputError, match=r"y is no target of scikit-survival.*Surv\.from_arrays.*Surv\.from_dataframe"):
-        ens_plugin.analyze(forest, X, as_table(Y))

@@ -37,11 +37,6 @@ def test_pipeline_gives_its_last_step_the_transformed_rows() -> None:
     np.testing.assert_array_equal(X, pipeline[0].transform(X2))
 
 
-def test_pipeline_of_one_step_leaves_the_rows_alone() -> None:
-    pipeline = make_pipeline(forest()).fit(X2, Y2)
-    assert unwrap(pipeline, X2) == (pipeline[-1], X2)
-
-
 def test_wrappers_inside_wrappers() -> None:
     inner = GridSearchCV(make_pipeline(StandardScaler(), forest()), {"randomforestclassifier__max_depth": [2]}, cv=2)
     outer = Pipeline([("twice", StandardScaler()), ("search", inner)]).fit(X2, Y2)
@@ -93,17 +88,6 @@ def test_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
     model, X = unwrap(mlflow.pyfunc.load_model(str(tmp_path / "model")), FRAME)
     assert isinstance(model, RandomForestClassifier)
     np.testing.assert_array_equal(X, pipeline[0].transform(FRAME))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_replacing_inside_a_pyfunc_gives_the_model_it_holds(tmp_path: Path) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    pipeline = make_pipeline(StandardScaler(), forest()).fit(FRAME, Y2)
-    mlflow.sklearn.save_model(pipeline, tmp_path / "model", serialization_format="cloudpickle", pip_requirements=[])
-    pyfunc = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    changed = replace_ensemble(pyfunc, lambda ensemble: type(ensemble).__name__)
-    assert isinstance(changed, Pipeline)
-    assert [step for _, step in changed.steps[1:]] == ["RandomForestClassifier"]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import pickle
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit, softmax
 from sklearn.base import clone
@@ -171,41 +167,6 @@ def trees_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     return trees
 
 
-@over([training for training in TRAININGS if training[0].startswith("three")])
-def test_trees_of_every_class_are_its_first(X: Any, y: Any, options: dict[str, Any]) -> None:
-    whole = trained(X, y, **options)
-    small = ens_plugin.truncate(whole, SIZE)
-    kept = [group * GROWN + tree for group in range(3) for tree in range(SIZE)]
-    model = decode(small.save_raw("ubj"))["learner"]["gradient_booster"]["model"]
-    assert model["gbtree_model_param"] == {"num_parallel_tree": str(SIZE), "num_trees": str(3 * SIZE)}
-    assert list(model["tree_info"]) == [0] * SIZE + [1] * SIZE + [2] * SIZE
-    assert list(model["iteration_indptr"]) == [0, 3 * SIZE]
-    assert [tree["id"] for tree in model["trees"]] == list(range(3 * SIZE))
-    for before, after in zip(np.array(trees_of(decode(whole.save_raw("ubj"))))[kept], model["trees"], strict=True):
-        leaf = before["left_children"] == -1
-        np.testing.assert_array_equal(after["split_conditions"][~leaf], before["split_conditions"][~leaf])
-        expected = before["split_conditions"][leaf] * (GROWN / SIZE)
-        np.testing.assert_allclose(after["split_conditions"][leaf], expected, rtol=ROUNDED)
-        np.testing.assert_array_equal(after["sum_hessian"], before["sum_hessian"])
-
-
-@every_training
-@pytest.mark.parametrize("form", ["json", "ubj", "pickle", "joblib", "copy"])
-def test_saved_and_loaded(X: Any, y: Any, options: dict[str, Any], form: str, tmp_path: Path) -> None:
-    small = ens_plugin.truncate(trained(X, y, **options), SIZE)
-    if form in ("json", "ubj"):
-        small.save_model(tmp_path / f"model.{form}")
-        again = xgboost.Booster(model_file=tmp_path / f"model.{form}")
-    elif form == "joblib":
-        joblib.dump(small, tmp_path / "model.joblib")
-        again = joblib.load(tmp_path / "model.joblib")
-    else:
-        again = deepcopy(small) if form == "copy" else pickle.loads(pickle.dumps(small))
-    np.testing.assert_array_equal(again.predict(matrix(X)), small.predict(matrix(X)))
-    assert again.feature_names == small.feature_names
-    assert again.feature_types == small.feature_types
-
-
 def bags_of_first(booster: Any, X: Any, y: Any, size: int) -> Array:
     known = ens_plugin.in_bag(booster, X, y)
     return known.reshape(-1, GROWN, len(X))[:, :size].reshape(-1, len(X))
@@ -267,12 +228,6 @@ def test_attributes_of_the_user_stay_and_the_best_score_does_not() -> None:
     np.testing.assert_array_equal(ens_plugin.truncate(whole, GROWN).save_raw(), whole.save_raw())
 
 
-def test_training_goes_on_with_as_many_trees() -> None:
-    small = ens_plugin.truncate(trained(X2, Y2, **BINARY), SIZE)
-    small.update(matrix(X2, Y2), 1)
-    assert len(small.get_dump()) == 2 * SIZE
-
-
 @pytest.mark.filterwarnings("ignore:`XGBRF.* is deprecated:FutureWarning")
 @pytest.mark.parametrize(
     ("cls", "y", "size_of"),
@@ -320,14 +275,6 @@ def test_sizes_that_do_not_divide_and_one() -> None:
     whole = trained(XR, YR)
     for size in (1, 3, 19):
         close(ens_plugin.truncate(whole, size).predict(matrix(XR)), expected_margin(whole, XR, size))
-
-
-def test_training_rows_as_a_frame_keep_their_names() -> None:
-    frame = pd.DataFrame(X2, columns=list("uvwxyz"))
-    small = ens_plugin.truncate(trained(frame, Y2, **BINARY), SIZE)
-    assert small.feature_names == list("uvwxyz")
-    with pytest.raises(ValueError, match="feature_names mismatch"):
-        small.predict(xgboost.DMatrix(frame.rename(columns={"u": "a"})))
 
 
 # ---- refusals
