@@ -50,7 +50,6 @@ from ens_plugin.cli.inputs import (
     read_table,
     row_arguments,
 )
-from ens_plugin.cli.spark import SparkEngine, spark_options
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import EnsPluginError, InputError
 from ens_plugin.findings import CHECKS, explain
@@ -159,12 +158,9 @@ def explain_code(code: str | None) -> None:
     epilog=_example(
         "ens-plugin analyze models:/churn@champion --data rows.parquet --target y",
         "ens-plugin analyze forest.joblib --data rows.csv --target y --html page.html",
-        "ens-plugin analyze forest.joblib --data rows.parquet --target y --holdout \\",
-        "    --engine spark",
     )
 )
 @analysis_arguments
-@spark_options
 @format_option
 @click.option("--details", is_flag=True, help="Also print errors by label, warnings in full, and how this is known.")
 @output_option("--html", "Also write the report as a self-contained HTML page.")
@@ -176,9 +172,7 @@ def explain_code(code: str | None) -> None:
     metavar="ID",
     help="With --log: log to this run. By default a new one, or the model's own run if it has no LoggedModel.",
 )
-def analyze(
-    request: AnalysisRequest, engine: SparkEngine | None, style: Format, details: bool, log: bool, **options: Any
-) -> None:
+def analyze(request: AnalysisRequest, style: Format, details: bool, log: bool, **options: Any) -> None:
     """Report how the error of MODEL depends on its size.
 
     The report also has the recommended size, and bias and variance over seeds, given this training
@@ -203,7 +197,7 @@ def analyze(
     if log:
         # Before an analysis that may take minutes.
         require_mlflow()
-    report = analysis_of(request).report if engine is None else engine.report(request)
+    report = analysis_of(request).report
     render: Callable[[], str] = report.to_json if style == "json" else report.summary
     click.echo((markdown_summary(report) if style == "markdown" else render()).rstrip())
     if details:

@@ -338,7 +338,7 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
     if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
         raise DataMismatchError(
             "These are rows that the model was trained on. As held-out rows they would make the error far too low. "
-            'Pass data="oob" and row_id_col (on the command line --row-id without --holdout) to use the members '
+            'Pass data="oob" and row_id_col to use the members '
             "that each row is out of bag for, or pass rows that were not used for training."
         )
     if adapter.classes is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -15,9 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import ens_plugin
-from ens_plugin import EnsembleReport, spark
+from ens_plugin import spark
 from ens_plugin.adapters import find_adapter
-from ens_plugin.cli import main
 from ens_plugin.errors import BagError, ClusterError, InputError, NotFittedError, UnsupportedModelError
 from tests.extras import INSTALL
 from tests.spark.cases import largest_difference
@@ -259,27 +257,3 @@ def test_nothing_is_left_on_the_disk(session: Any, tmp_path: Path) -> None:
     session.sparkContext.setCheckpointDir(str(tmp_path))
     find_adapter(fitted_pipeline("two").stages[-1])
     assert [path for path in tmp_path.rglob("*") if "ens_plugin" in path.name] == []
-
-
-def test_model_of_mlflows_spark_flavour_from_the_command_line(
-    session: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import mlflow
-
-    # PySpark takes a main module without a file, as that of pytest-xdist's workers, for a doctest, and exits.
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
-    mlflow.spark.save_model(
-        fitted_pipeline("two"),
-        str(tmp_path / "model"),
-        dfs_tmpdir=str(tmp_path / "scratch"),
-        pip_requirements=["pyspark"],
-    )
-    table()[500:].to_parquet(tmp_path / "rows.parquet", index=False)
-    options = f"--engine spark --data {tmp_path}/rows.parquet --target two --holdout --format json"
-    with pytest.raises(SystemExit) as stopped:
-        main(["analyze", str(tmp_path / "model"), *options.split()])
-    found = EnsembleReport.from_json(capsys.readouterr().out)
-    assert stopped.value.code in (0, None)
-    assert (
-        largest_difference(spark.analyze(fitted_pipeline("two"), held_out(session), label_col="two"), found) < ROUNDING
-    )
