@@ -285,14 +285,6 @@ def recommend(
 @click.option("--prefix", default=DEFAULT_PREFIX, show_default=True, help="Prefix that the report was logged with.")
 @click.option("--audit-log", metavar="FILE", type=Path, help="Append a line of JSON for each event; - for stderr.")
 @click.option("--tracking-uri", metavar="URI", help="MLflow tracking store; as configured for MLflow by default.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Exit with 2 after so long without progress.",
-)
 @format_option
 def gate(model: str, style: Format, **options: Any) -> None:
     """Judge a registered version by a policy, and promote it.

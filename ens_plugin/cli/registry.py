@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -17,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from numpy.typing import ArrayLike
 
-from ens_plugin.cli.console import NO_RESULT, notice, only_results_on_stdout, paragraph, quiet_libraries, use_store
+from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.cli.inputs import (
     AnalysisRequest,
     analysis_of,
@@ -27,13 +24,11 @@ from ens_plugin.cli.inputs import (
     rows_for_model,
 )
 from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
-from ens_plugin.errors import TrackingError
 from ens_plugin.registry.gating import (
     Audit,
     audit_to_file,
     audit_to_log,
     audited_errors,
-    error_line,
     gate_request,
     run_gate,
 )
@@ -45,7 +40,6 @@ from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server
 from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.models import is_uri
-from ens_plugin.tracking.watchdog import watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +95,6 @@ class GateSetup(NamedTuple):
     prefix: str  # of the logged reports
     audit_log: Path | None  # "-" stands for stderr
     tracking_uri: str | None
-    timeout: float
 
 
 def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
@@ -114,40 +107,13 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
     )
     request = replace(request, allow_older=setup.allow_older)
 
-    def give_up() -> None:
-        error = TrackingError(
-            f"The server made no progress in {setup.timeout:g} seconds, so there is no verdict and nothing was "
-            "written. Read its log, check the network, and run the gate again; --timeout allows more time."
-        )
-        try:
-            audit(error_line(request, error))
-            paragraph(f"Error: {error}")
-        finally:
-            sys.stderr.flush()
-            shutil.rmtree(folder, ignore_errors=True)
-            # One thread cannot end another, which waits for the server.
-            os._exit(NO_RESULT)
-
-    with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder() as folder:
+    with only_results_on_stdout(), quiet_libraries():
         uri = use_store(setup.tracking_uri)
-        with watched(setup.timeout, folder, give_up):
-            with audited_errors(request, audit):
-                # Called before the retries are limited, which would switch this check off.
-                check_server(uri)
-            with _patience():
-                return run_gate(request, audit)
-
-
-@contextmanager
-def _files_in_one_folder() -> Iterator[Path]:
-    """Set MLflow's temporary folder inside the block to one whose growth tells that a download makes progress."""
-    before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix="ens_plugin-") as folder:
-        tempfile.tempdir = folder
-        try:
-            yield Path(folder)
-        finally:
-            tempfile.tempdir = before
+        with audited_errors(request, audit):
+            # Called before the retries are limited, which would switch this check off.
+            check_server(uri)
+        with _patience():
+            return run_gate(request, audit)
 
 
 @contextmanager

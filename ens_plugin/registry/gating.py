@@ -72,7 +72,6 @@ from ens_plugin.tracking.models import (
     parse_address,
 )
 from ens_plugin.tracking.uploads import EXIT_S, wait_until_sent
-from ens_plugin.tracking.watchdog import note_progress, uninterrupted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -434,7 +433,6 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             client = mlflow.MlflowClient()
             expected = _aliases_at_stake(client, request)
             version = find_version(client, request.candidate)
-            note_progress()
             decision, report = _decide(client, request, version)
             audit(_line("decision", request, decision.to_dict()))
 
@@ -442,7 +440,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
                 check_version_stayed(client, version)
                 audit(_line("intent", request, intended.to_dict()))
 
-            with uninterrupted(), lease(client, decision.name) as held:
+            with lease(client, decision.name) as held:
                 check_version_stayed(client, version)
                 if report is not None and decision.report is not None:
                     describe_version(client, decision.name, decision.version, report, decision.report, request.prefix)
@@ -471,23 +469,22 @@ def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
     try:
         yield
     except EnsPluginError as error:
-        audit(error_line(request, error))
+        audit(_error_line(request, error))
         raise
     except Exception as error:
         # Logged and registered content can have any form, and none may lead to a verdict by mistake.
-        audit(error_line(request, error))
+        audit(_error_line(request, error))
         raise GateError(
             f"The gate failed on unexpected content ({type(error).__name__}: "
             f"{printable(str(error), MESSAGE_LIMIT)}), so there is no verdict. Log the report again and register the "
             "model again. If that does not help, report this as a defect of ens-plugin."
         ) from error
     except BaseException as error:
-        audit(error_line(request, error))
+        audit(_error_line(request, error))
         raise
 
 
-def error_line(request: GateRequest, error: BaseException) -> str:
-    """Return the audit line of an error."""
+def _error_line(request: GateRequest, error: BaseException) -> str:
     message = printable(str(error), MESSAGE_LIMIT)
     return _line("error", request, {"error": type(error).__name__, "message": message})
 
@@ -512,7 +509,6 @@ def _decide(
         check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
     files = version_files(client, version)
     evidence = gather_evidence(client, version, request, files)
-    note_progress()
     check_share_bounds(request.policy, evidence.report)
     baseline = compare_with_baseline(client, version, evidence, request)
     tables = scalar_tables(client, version, evidence, baseline, request.policy)
