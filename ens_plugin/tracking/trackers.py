@@ -6,14 +6,14 @@ import re
 import secrets
 import shutil
 import sys
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, first_line, is_insta
 
 MLFLOW = "mlflow"
 _DESCRIBED = "which help(ens_plugin.tracking.Tracker) describes"
+# Of each writer of TensorBoard, which keeps none itself.
+_used_prefixes: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 METHODS = ("log_figure", "log_file", "log_curve", "log_scalars")
 
 
@@ -224,7 +226,7 @@ def _log_to_tensorboard(writer: Any, parts: ReportParts) -> str:
                 key = next(iter(parts.curve)).removeprefix(f"{prefix}/")
                 own.add_custom_scalars({prefix: {key: ["Margin", list(parts.curve)]}})
             return _log_to_tensorboard(own, parts)
-    used = used_prefixes(writer)
+    used = _used_prefixes.setdefault(writer, set())
     if prefix in used:
         raise InputError(
             f"This writer of TensorBoard has a report under prefix={prefix!r} already, and values of both would "
@@ -389,72 +391,12 @@ def _imported(module: str, extra: str) -> Any:
         ) from error
 
 
-_used: dict[str | int, set[str]] = {}  # by tracker
-_kept: list[object] = []
-
-
-def used_prefixes(tracker: object) -> set[str]:
-    """Return the set of prefixes that were logged to a tracker, for the caller to add to."""
-    key = _identity(tracker)
-    if key not in _used:
-        _used[key] = set()
-        try:
-            weakref.finalize(tracker, _used.pop, key, None).atexit = False
-        except TypeError:
-            # Were it freed, another object could get its id.
-            _kept.append(tracker)
-    return _used[key]
-
-
-def next_prefix(tracker: object, prefix: str) -> str:
-    """Return the prefix of the next report in a tracker other than MLflow, and record it as used."""
-    kind = kind_of(tracker)
-    if kind == "wandb":
-        run: Any = active_wandb_run() if isinstance(tracker, str) else tracker
-        return free_prefix(() if run is None else set(run.config.keys()), prefix)
-    used = used_prefixes(tracker)
-    numbered = free_prefix(used, prefix)
-    # A writer of TensorBoard records its prefixes itself; its name stands for a new directory each time.
-    if kind != "tensorboard":
-        used.add(numbered)
-    return numbered
-
-
-def free_prefix(used: Collection[str], prefix: str) -> str:
-    """Return `prefix`, or else the first of ``<prefix>_2``, ``<prefix>_3`` and so on that is not used."""
-    numbered, count = prefix, 1
-    while numbered in used:
-        count += 1
-        numbered = f"{prefix}_{count}"
-    return numbered
-
-
 def check_tracker(tracker: object) -> None:
     """Raise InputError unless reports can be logged to `tracker`; nothing is opened and no library is imported."""
     if isinstance(tracker, str):
         _check_name(tracker)
     elif kind_of(tracker) is None:
         _check_methods(tracker)
-
-
-def check_trackers(trackers: object) -> tuple[object, ...]:
-    """Return a list of trackers as a tuple; raise InputError unless each of them is one, and none is there twice."""
-    if isinstance(trackers, (str, bytes)) or not isinstance(trackers, Sequence):
-        shown = printable(repr(trackers), 80)
-        raise InputError(f"trackers={shown} is no list. Pass a list of names or objects: trackers=['mlflow', 'wandb'].")
-    if not trackers:
-        raise InputError(
-            "trackers=[] names no tracker, so reports would be made for nothing. Name one, such as "
-            "trackers=['mlflow'], or pass disable=True."
-        )
-    for position, tracker in enumerate(trackers):
-        check_tracker(tracker)
-        if _identity(tracker) in map(_identity, trackers[:position]):
-            raise InputError(
-                f"trackers={printable(repr(trackers), 120)} has a tracker twice, which would get each report twice. "
-                "Leave one out."
-            )
-    return tuple(trackers)
 
 
 def _check_name(name: str) -> None:
@@ -495,11 +437,6 @@ def _check_methods(tracker: object) -> None:
     raise InputError(
         f"tracker= is {what}, {problem}. Pass {advice}, or an object with the methods {_listed(METHODS)}, {_DESCRIBED}."
     )
-
-
-def _identity(tracker: object) -> str | int:
-    """Return what two trackers are compared by; a tracker may define equality as it likes, as arrays do."""
-    return tracker if isinstance(tracker, str) else id(tracker)
 
 
 def _listed(names: Sequence[str]) -> str:
