@@ -67,7 +67,7 @@ def held_model(model: Any) -> Any | None:
         names = ", ".join(type(stage).__name__ for stage in stages)
         raise UnsupportedModelError(
             f"Before the {type(inner).__name__} of this {type(model).__name__} Spark transforms the rows ({names}), "
-            "so only ens_plugin.spark.analyze takes it, with a DataFrame, and the command line with --engine spark."
+            "so only ens_plugin.spark.analyze takes it, with a DataFrame."
         )
     if type(inner).__module__.startswith("xgboost.spark."):
         return _booster(inner)

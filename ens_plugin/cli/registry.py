@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from numpy.typing import ArrayLike
 
-from ens_plugin.cli.console import NO_RESULT, notice, only_results_on_stdout, paragraph, quiet_libraries, use_store
+from ens_plugin.cli.console import notice, only_results_on_stdout, paragraph, quiet_libraries, use_store
 from ens_plugin.cli.inputs import (
     AnalysisRequest,
     analysis_of,
@@ -26,26 +22,20 @@ from ens_plugin.cli.inputs import (
     read_table,
     rows_for_model,
 )
-from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
-from ens_plugin.errors import TrackingError
 from ens_plugin.registry.gating import (
     Audit,
     audit_to_file,
     audit_to_log,
     audited_errors,
-    error_line,
     gate_request,
     run_gate,
 )
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
-from ens_plugin.report.budget import CostLimits
-from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server
 from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.models import is_uri
-from ens_plugin.tracking.watchdog import watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +91,6 @@ class GateSetup(NamedTuple):
     prefix: str  # of the logged reports
     audit_log: Path | None  # "-" stands for stderr
     tracking_uri: str | None
-    timeout: float
 
 
 def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
@@ -114,40 +103,13 @@ def decide(model_uri: str, setup: GateSetup, rows: Rows | None) -> GateDecision:
     )
     request = replace(request, allow_older=setup.allow_older)
 
-    def give_up() -> None:
-        error = TrackingError(
-            f"The server made no progress in {setup.timeout:g} seconds, so there is no verdict and nothing was "
-            "written. Read its log, check the network, and run the gate again; --timeout allows more time."
-        )
-        try:
-            audit(error_line(request, error))
-            paragraph(f"Error: {error}")
-        finally:
-            sys.stderr.flush()
-            shutil.rmtree(folder, ignore_errors=True)
-            # One thread cannot end another, which waits for the server.
-            os._exit(NO_RESULT)
-
-    with only_results_on_stdout(), quiet_libraries(), _files_in_one_folder() as folder:
+    with only_results_on_stdout(), quiet_libraries():
         uri = use_store(setup.tracking_uri)
-        with watched(setup.timeout, folder, give_up):
-            with audited_errors(request, audit):
-                # Called before the retries are limited, which would switch this check off.
-                check_server(uri)
-            with _patience():
-                return run_gate(request, audit)
-
-
-@contextmanager
-def _files_in_one_folder() -> Iterator[Path]:
-    """Set MLflow's temporary folder inside the block to one whose growth tells that a download makes progress."""
-    before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix="ens_plugin-") as folder:
-        tempfile.tempdir = folder
-        try:
-            yield Path(folder)
-        finally:
-            tempfile.tempdir = before
+        with audited_errors(request, audit):
+            # Called before the retries are limited, which would switch this check off.
+            check_server(uri)
+        with _patience():
+            return run_gate(request, audit)
 
 
 @contextmanager
@@ -162,8 +124,8 @@ def _patience() -> Iterator[None]:
             del os.environ[name]
 
 
-def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimits) -> Rightsizing:
-    """Load a model, cut it to its recommended size within limits, log and register the smaller one."""
+def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
+    """Load a model, cut it to its recommended size, log and register the smaller one."""
     from ens_plugin.analysis.evidence import progress_bar
 
     check_name(register)
@@ -171,7 +133,7 @@ def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimit
     found = analysis_of(replace(request, model=source.uri))
     with only_results_on_stdout(), quiet_libraries():
         whole = AnalysedModel(found.model, found.report, found.rows.X, found.rows.y, found.options)
-        return rightsize_analysed(source, whole, register, progress_bar, limits)
+        return rightsize_analysed(source, whole, register, progress_bar)
 
 
 def _source(request: AnalysisRequest) -> ModelSource:
@@ -180,52 +142,3 @@ def _source(request: AnalysisRequest) -> ModelSource:
     with only_results_on_stdout(), quiet_libraries():
         use_store(request.tracking_uri)
         return find_source(request.model)
-
-
-def as_json(found: Rightsizing) -> str:
-    """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/reference/json.md``."""
-    recommendation, logged = found.report.recommendation, found.logged
-    content: dict[str, Any] = {
-        "schema_version": 1,
-        "source": found.source,
-        "outcome": found.outcome,
-        "passed": found.passed,
-        "n_members": found.report.n_members,
-        "size": recommendation.size,
-        "interval": recommendation.interval,
-        "allowed": found.allowed,
-        "reason": recommendation.reason,
-        "checks": [asdict(check) for check in found.checks],
-        "savings": None if found.savings is None else asdict(found.savings),
-        "model": None if logged is None else {**logged._asdict(), "uri": logged.uri},
-    }
-    return json.dumps(content, indent=1, allow_nan=False)
-
-
-def as_text(found: Rightsizing) -> str:
-    """Return the outcome of a rightsizing as text, at most 80 columns wide."""
-    lines = wrapped(found.sentence)
-    lines += wrapped(printable(found.report.recommendation.reason))
-    if found.checks:
-        lines += ["", *(line for check in found.checks for line in wrapped(check.text, later="  "))]
-    lines += savings_lines(found.savings)
-    if found.logged is not None:
-        lines += ["", *(line for sentence in _places(found) for line in wrapped(sentence, later="  "))]
-    return "\n".join(lines)
-
-
-def as_markdown(found: Rightsizing) -> str:
-    """Return the outcome of a rightsizing in Markdown, with all text of the model and the registry escaped."""
-    lines = [
-        f"**{escaped_markdown(found.sentence, 300)}**",
-        "",
-        escaped_markdown(found.report.recommendation.reason, 400),
-    ]
-    lines += savings_markdown_lines(found.savings)
-    details = [*(check.text for check in found.checks), *_places(found)]
-    lines += [*([""] if details else []), *(f"- {escaped_markdown(detail, 400)}" for detail in details)]
-    return "\n".join(lines)
-
-
-def _places(found: Rightsizing) -> list[str]:
-    return [] if found.logged is None else found.logged.sentences("--register NAME")

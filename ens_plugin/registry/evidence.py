@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -27,7 +27,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.registry.policy import BASELINE_SCALARS, COSTS, Check, Policy, Requirement, apart
+from ens_plugin.registry.policy import BASELINE_SCALARS, COSTS, Policy, Requirement, apart
 from ens_plugin.report.comparison import report_difference
 from ens_plugin.report.ensemble_report import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.result import OWN_LABEL
@@ -51,15 +51,10 @@ DOUBT_LIMIT = 600  # characters
 NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
 
-class LoggedReport(NamedTuple):
-    """A logged report, and the URI of its page, or of its JSON where no page was logged."""
-
-    report: EnsembleReport
-    uri: str
-
-
-def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str, files: str) -> LoggedReport:
-    """Return the newest report that is linked to the files of a version, whose sum is `files`."""
+def read_report(
+    client: MlflowClient, version: RegisteredVersion, prefix: str, files: str
+) -> tuple[EnsembleReport, str]:
+    """Return the newest report that is linked to the files of a version, whose sum is `files`, and its page's URI."""
     link = _newest_link(client, version, prefix, files)
     _check_live(client, link.run_id)
     folder = link.path.rpartition("/")[0]
@@ -70,7 +65,7 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str, f
         report = replace(report, judged_rows=read_judged_rows(BytesIO(losses)))
     # A page that could not be drawn was not logged.
     page = f"{folder}/{PAGE_FILE}"
-    return LoggedReport(report, f"runs:/{link.run_id}/{page if page in listed else link.path}")
+    return report, (f"runs:/{link.run_id}/{page if page in listed else link.path}")
 
 
 def _newest_link(client: MlflowClient, version: RegisteredVersion, prefix: str, files: str) -> ReportLink:
@@ -270,47 +265,19 @@ def refuse_wide(comparison: Comparison, baseline: str) -> None:
     )
 
 
-def with_compared_values(checks: Sequence[Check], comparison: Comparison, baseline: str) -> list[Check]:
-    """Return checks of which those on the table "baseline" name the metric of both models and its change."""
-    found, told = list(checks), list[Requirement]()
-    for place in sorted(range(len(found)), key=lambda place: found[place].passed):
-        requirement = found[place].requirement
-        if requirement.table == "baseline":
-            found[place] = replace(found[place], subject=_compared_values(requirement, comparison, baseline, told))
-            told.append(requirement)
-    return found
-
-
-def _compared_values(
-    requirement: Requirement, comparison: Comparison, baseline: str, told: Sequence[Requirement]
-) -> str:
-    """Return the beginning of a sentence, which the value found and its bound end, after the sentences `told`."""
-    curve = comparison.reports[0].error_curve
+def compared_values(requirement: Requirement, comparison: Comparison, baseline: str) -> str:
+    """Return the beginning of a sentence on a comparison, which the value found and its bound end."""
+    increase, curve = comparison.increase, comparison.reports[0].error_curve
     here, there = apart(*(report.error for report in comparison.reports))
-    words = _change_words(
-        requirement,
-        comparison.increase,
-        "decrease" if curve.greater_is_better else "increase",
-        has_interval=any(earlier.name in _ENDS for earlier in told),
-    )
-    key = f"baseline.{requirement.key or requirement.name}"
-    if told:
-        return f"{key}: the {words}"
     metric = f"{printable(curve.metric, 40)}{of_label(comparison.reports[0])}"
-    return f"{key}: {metric} is {here}, and that of {baseline} is {there}. The {words}"
-
-
-def _change_words(requirement: Requirement, increase: Difference, change: str, *, has_interval: bool) -> str:
-    """Return the change between two models, with its interval where the requirement is on an end that is not told."""
+    change = "decrease" if curve.greater_is_better else "increase"
+    words = f"baseline.{requirement.key or requirement.name}: {metric} is {here}, and that of {baseline} is {there}."
     if requirement.name not in _ENDS:
-        return f"{change} is"
-    level, end = f"{100 * LEVEL:g} %", _ENDS[requirement.name]
-    if has_interval:
-        return f"{end} end of the {level} interval of the {change} is"
+        return f"{words} The {change} is"
     low, high = apart(increase.lower, increase.upper)
     return (
-        f"{change} is {increase.estimate:.4g}, and its {level} interval is from {low} to {high}. The {end} end of that "
-        "interval is"
+        f"{words} The {change} is {increase.estimate:.4g}, and its {100 * LEVEL:g} % interval is from {low} to {high}. "
+        f"The {_ENDS[requirement.name]} end of that interval is"
     )
 
 
@@ -391,13 +358,11 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
     if not request.policy.needs_report():
         return GateEvidence(None, None, None, "logged metrics; the policy has no requirement on an ensemble report")
     if request.rows is None:
-        logged = read_report(client, version, request.prefix, files)
-        refuse_doubts(logged.report, version)
-        _check_metric(logged.report, version, request.policy)
-        _check_level(logged.report, version, request.policy)
-        return GateEvidence(
-            logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}"
-        )
+        report, uri = read_report(client, version, request.prefix, files)
+        refuse_doubts(report, version)
+        _check_metric(report, version, request.policy)
+        _check_level(report, version, request.policy)
+        return GateEvidence(report, uri, None, f"{_rows_in_words(report)}, as logged at {uri}")
     policy = request.policy
     measured = measure(
         client, version, request.rows, policy.measured_metric, costs=not {*COSTS}.isdisjoint(policy.bounded("report"))
@@ -556,7 +521,7 @@ def _compared(
 
 
 def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> EnsembleReport:
-    report = read_report(client, version, request.prefix, version_files(client, version)).report
+    report, _ = read_report(client, version, request.prefix, version_files(client, version))
     refuse_doubts(report, version)
     return report
 

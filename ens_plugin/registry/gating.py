@@ -30,11 +30,11 @@ from ens_plugin.registry.evidence import (
     GateRequest,
     check_promoted_alias,
     compare_with_baseline,
+    compared_values,
     gather_evidence,
     of_label,
     remedy,
     scalar_tables,
-    with_compared_values,
 )
 from ens_plugin.registry.lease import Lease, check_lease, lease
 from ens_plugin.registry.policy import (
@@ -60,7 +60,7 @@ from ens_plugin.tracking.connection import (
 )
 from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.links import version_files
-from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, describe_version
+from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix
 from ens_plugin.tracking.models import (
     RegisteredVersion,
     VersionAddress,
@@ -72,7 +72,6 @@ from ens_plugin.tracking.models import (
     parse_address,
 )
 from ens_plugin.tracking.uploads import EXIT_S, wait_until_sent
-from ens_plugin.tracking.watchdog import note_progress, uninterrupted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -434,18 +433,15 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             client = mlflow.MlflowClient()
             expected = _aliases_at_stake(client, request)
             version = find_version(client, request.candidate)
-            note_progress()
-            decision, report = _decide(client, request, version)
+            decision = _decide(client, request, version)
             audit(_line("decision", request, decision.to_dict()))
 
             def announce(intended: GateDecision) -> None:
                 check_version_stayed(client, version)
                 audit(_line("intent", request, intended.to_dict()))
 
-            with uninterrupted(), lease(client, decision.name) as held:
+            with lease(client, decision.name) as held:
                 check_version_stayed(client, version)
-                if report is not None and decision.report is not None:
-                    describe_version(client, decision.name, decision.version, report, decision.report, request.prefix)
                 write_verdict(client, decision, version.run_id)
                 if request.promote is None or not decision.passed:
                     return decision
@@ -471,23 +467,22 @@ def audited_errors(request: GateRequest, audit: Audit) -> Iterator[None]:
     try:
         yield
     except EnsPluginError as error:
-        audit(error_line(request, error))
+        audit(_error_line(request, error))
         raise
     except Exception as error:
         # Logged and registered content can have any form, and none may lead to a verdict by mistake.
-        audit(error_line(request, error))
+        audit(_error_line(request, error))
         raise GateError(
             f"The gate failed on unexpected content ({type(error).__name__}: "
             f"{printable(str(error), MESSAGE_LIMIT)}), so there is no verdict. Log the report again and register the "
             "model again. If that does not help, report this as a defect of ens-plugin."
         ) from error
     except BaseException as error:
-        audit(error_line(request, error))
+        audit(_error_line(request, error))
         raise
 
 
-def error_line(request: GateRequest, error: BaseException) -> str:
-    """Return the audit line of an error."""
+def _error_line(request: GateRequest, error: BaseException) -> str:
     message = printable(str(error), MESSAGE_LIMIT)
     return _line("error", request, {"error": type(error).__name__, "message": message})
 
@@ -504,15 +499,11 @@ def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
     return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": arguments, **content})
 
 
-def _decide(
-    client: MlflowClient, request: GateRequest, version: RegisteredVersion
-) -> tuple[GateDecision, EnsembleReport | None]:
-    """Return the decision, and the report that it rests on."""
+def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersion) -> GateDecision:
     if request.promote is not None:
         check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
     files = version_files(client, version)
     evidence = gather_evidence(client, version, request, files)
-    note_progress()
     check_share_bounds(request.policy, evidence.report)
     baseline = compare_with_baseline(client, version, evidence, request)
     tables = scalar_tables(client, version, evidence, baseline, request.policy)
@@ -522,19 +513,19 @@ def _decide(
             continue
         value = tables[requirement.table].get(requirement.name, math.nan)
         if math.isnan(value):
-            raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
-        subject = _subject(requirement, evidence.report)
+            raise GateError(_missing(requirement, tables[requirement.table], version, evidence))
+        subject = _subject(requirement, evidence.report, baseline)
         checks.append(Check(requirement, value, requirement.holds(value), subject))
-    if baseline.comparison is not None:
-        checks = with_compared_values(checks, baseline.comparison, baseline.name)
     decision = _decision(version, files, request.policy, tuple(checks), evidence, baseline)
-    if not decision.passed:
-        decision = replace(decision, notes=_notes(client, request, decision, baseline, tables))
-    return decision, evidence.report
+    if decision.passed:
+        return decision
+    return replace(decision, notes=_notes(client, request, decision, baseline, tables))
 
 
-def _subject(requirement: Requirement, report: EnsembleReport | None) -> str:
-    """Return what the value of a check of the report is of, where the name of its scalar does not state all of it."""
+def _subject(requirement: Requirement, report: EnsembleReport | None, baseline: BaselineEvidence) -> str:
+    """Return what the value of a check is of, where the name of its scalar does not state all of it."""
+    if requirement.table == "baseline" and baseline.comparison is not None:
+        return compared_values(requirement, baseline.comparison, baseline.name)
     if requirement.table == "report" and report is not None and scorer_of(requirement.name) is not None:
         return f"report.{requirement.name}{of_label(report)} is"
     return ""
@@ -587,16 +578,15 @@ def _decision(
 
 
 def _missing(
-    requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion, evidence: GateEvidence,
-    policy: Policy,
-) -> str:  # fmt: skip
+    requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion, evidence: GateEvidence
+) -> str:
     wanted = printable(f"{requirement.table}.{requirement.name}", 120)
     found = (
         f"The policy requires {wanted!r}, which is not available for version {version.version} of "
         f"{printable(version.name, 80)}"
     )
     if requirement.table == "report":
-        return f"{found}{_not_in_report(requirement.name, scalars, evidence, policy)}"
+        return f"{found}{_not_in_report(requirement.name, scalars, evidence)}"
     if requirement.table == "metrics" and requirement.name in scalars:
         return f"{found}: NaN was logged. Log a number, or take it out of the policy."
     close = get_close_matches(requirement.name[:80], list(scalars), n=1)
@@ -604,7 +594,7 @@ def _missing(
     return f"{found}{hint} Log it, or take it out of the policy."
 
 
-def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence, policy: Policy) -> str:
+def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence) -> str:
     """Return the end of the message about a scalar that a report lacks: the report's metric, and what to do."""
     assert evidence.report is not None
     if name in COSTS:
@@ -619,18 +609,9 @@ def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEviden
             f"some rows, and from {curve.sizes[0]} on it is finite. Train as many, or members whose leaves are not "
             "pure (min_samples_leaf)."
         )
-    found = f": its report is of {printable(curve.metric, 40)}."
-    if scorer not in (None, curve.metric, policy.metric):
-        return (
-            f'{found} Write metric = "{scorer}" under [report] of the policy, and log a report made with '
-            f"metric='{scorer}' or pass rows, on which the gate computes it."
-        )
-    can_log = curve.key != "error" and policy.metric is None and evidence.report_uri is not None
-    log = "log a report made without metric=, " if can_log else ""
-    return (
-        f"{found} Bound what that report has ({printable(', '.join(scalars), 400)}), {log}or take {name!r} out of the "
-        "policy."
-    )
+    has = f": its report is of {printable(curve.metric, 40)}, and has {printable(', '.join(scalars), 400)}."
+    other = f'with metric = "{scorer}" under [report] of the policy' if scorer else "made without metric="
+    return f"{has} Bound one of these, log a report {other}, or take {name!r} out of the policy."
 
 
 def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, str | None]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import json
 import math
 import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,15 +20,14 @@ from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
-from ens_plugin.report.budget import NO_LIMITS, CostLimits, check_limits
+from ens_plugin.report.budget import Budget
 from ens_plugin.report.ensemble_report import EnsembleReport
-from ens_plugin.report.text import error_text, members_text, printable, size_text, wrapped
-from ens_plugin.sizing.budget import allowed_size
+from ens_plugin.report.result import Costs
+from ens_plugin.report.text import escaped_markdown, members_text, printable, wrapped
+from ens_plugin.sizing.budget import measure_costs
 from ens_plugin.sizing.truncate import (
     AnalysedModel,
     Check,
-    Savings,
-    measure_savings,
     sufficient_cut,
 )
 from ens_plugin.tracking.connection import (
@@ -40,7 +39,7 @@ from ens_plugin.tracking.connection import (
 )
 from ens_plugin.tracking.digest import DIGEST_TAG, recorded_digest
 from ens_plugin.tracking.log import log_report
-from ens_plugin.tracking.models import VersionAddress, find_version, load_model, parse_address
+from ens_plugin.tracking.models import VersionAddress, find_version, load_model, model_document, parse_address
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.evidence import Progress
 
 Outcome = Literal["logged", "not_needed", "no_size", "refused"]
-LOGGER = logging.getLogger("ens_plugin.rightsize")
 WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
 
 
@@ -99,7 +97,7 @@ def _address(uri: str) -> VersionAddress:
 
 
 def _described(client: MlflowClient, uri: str, name: str | None, version: str | None) -> ModelSource:
-    document = _document(uri)
+    document = model_document(uri)
     model_id, run_id = document.model_id, document.run_id
     if model_id is None and run_id is None:
         raise InputError(
@@ -115,19 +113,6 @@ def _described(client: MlflowClient, uri: str, name: str | None, version: str | 
         # The run of the model may have been deleted.
         digest = recorded_digest(client, model_id, None)
     return ModelSource(uri, name, version, model_id, model_name, experiment_id, _flavor(document, uri), digest)
-
-
-def _document(uri: str) -> Model:
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return mlflow.models.Model.load(uri)
-    except (MlflowException, OSError) as error:
-        raise ModelLoadError(
-            f"MLflow found no model at {printable(uri, 120)}: {printable(without_secrets(str(error)), 300)}. "
-            "Check the name, version or run id, and that the tracking URI is the one the model was logged to."
-        ) from error
 
 
 def _flavor(document: Model, uri: str) -> Flavor:
@@ -156,11 +141,12 @@ class LoggedCut(NamedTuple):
         """URI of the LoggedModel."""
         return f"models:/{self.model_id}"
 
-    def sentences(self, to_register: str) -> list[str]:
-        """Return sentences on where the model is logged and which version it is, or how `to_register` makes it one."""
+    @property
+    def sentences(self) -> list[str]:
+        """Where the model is logged and which version it is, or how `register` makes it one."""
         logged = f"Logged as {self.uri}, by run {self.run_id}."
         if self.version is None:
-            return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]
+            return [logged, "Not registered; name a registered model by `register` to make it a version."]
         name = printable(str(self.name), 300)
         return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
 
@@ -198,8 +184,8 @@ def log_cut_model(
     return LoggedCut(run_id, model_id)
 
 
-def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], description: str) -> LoggedCut:
-    """Register a logged model as a new version of `name` with a description; no alias moves."""
+def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) -> LoggedCut:
+    """Register a logged model as a new version of `name`; no alias moves."""
     import mlflow
 
     try:
@@ -210,11 +196,6 @@ def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], de
             f"{error} The smaller model itself is logged and checked, as {logged.uri}. Register it with "
             "mlflow.register_model."
         ) from error
-    try:
-        with tracking_errors(mlflow.get_registry_uri()):
-            mlflow.MlflowClient().update_model_version(name, version, description)
-    except TrackingError as error:
-        LOGGER.warning("Version %s of %s is registered, without a description: %s", version, printable(name, 80), error)
     return logged._replace(name=name, version=version)
 
 
@@ -285,7 +266,7 @@ def _log(
 
 @dataclass(frozen=True, eq=False)
 class Rightsizing:
-    """The outcome of cutting a model to its recommended size, or to what limits on its bytes and latency allow.
+    """The outcome of cutting a model to its recommended size.
 
     Attributes
     ----------
@@ -300,12 +281,10 @@ class Rightsizing:
         Report on the smaller model, on the same rows; None where the model was not cut.
     checks : tuple of Check
         Checks of the smaller model against the report.
-    savings : Savings or None
-        Bytes and times before and after; None where nothing is logged.
+    costs : Costs or None
+        Measured bytes and times of the model, for every size; None where nothing is logged.
     logged : LoggedCut or None
         Run, LoggedModel and registered version of the smaller model.
-    allowed : int or None
-        The most members that the limits on bytes and latency allow; None without limits.
 
     Examples
     --------
@@ -326,9 +305,8 @@ class Rightsizing:
     report: EnsembleReport
     cut_report: EnsembleReport | None = None
     checks: tuple[Check, ...] = ()
-    savings: Savings | None = None
+    costs: Costs | None = None
     logged: LoggedCut | None = None
-    allowed: int | None = None
 
     def __str__(self) -> str:
         return self.summary()
@@ -337,6 +315,11 @@ class Rightsizing:
     def passed(self) -> bool:
         """Whether a smaller model was logged, or none is needed."""
         return self.outcome in ("logged", "not_needed")
+
+    @property
+    def budget(self) -> Budget | None:
+        """What each size costs and how good it is; None where nothing is logged."""
+        return None if self.costs is None else Budget(self.report, self.costs)
 
     @property
     def sentence(self) -> str:
@@ -352,13 +335,9 @@ class Rightsizing:
                 "by its own report. Not cut, nothing logged."
             )
         if self.outcome == "not_needed":
-            than = f"the {found.size} recommended{', and no more than the limits allow' * (self.allowed is not None)}"
-            return f"{source}: {members}, no more than {than}. Nothing to cut, nothing logged."
+            return f"{source}: {members}, no more than the {found.size} recommended. Nothing to cut, nothing logged."
         if self.outcome == "refused":
             return f"{source}: the model of its first {kept} of {members} failed a check. Nothing logged."
-        if kept == self.allowed and kept != found.size:
-            recommended = size_text(found.size, found.max_size)
-            return f"{source}: {members} cut to the {kept} that the limits allow; recommended: {recommended}."
         if kept == found.size:
             return f"{source}: {members} cut to the {found.size} recommended."
         return (
@@ -367,12 +346,39 @@ class Rightsizing:
         )
 
     def summary(self) -> str:
-        """Return the outcome, the reason, the checks and the logged model as plain text, 80 columns wide."""
-        sentences = [self.sentence, printable(self.report.recommendation.reason)]
-        sentences += [check.text for check in self.checks]
+        """Return the outcome, the reason, the checks, what sizes cost and the logged model, 80 columns wide."""
+        lines = [*wrapped(self.sentence), *wrapped(printable(self.report.recommendation.reason))]
+        lines += ["", *(line for check in self.checks for line in wrapped(check.text, later="  "))] * bool(self.checks)
+        lines += [] if self.budget is None else ["", *self.budget.lines()]
         if self.logged is not None:
-            sentences += self.logged.sentences("register='NAME'")
-        return "\n".join(line for sentence in sentences for line in wrapped(sentence, later="  "))
+            lines += ["", *(line for sentence in self.logged.sentences for line in wrapped(sentence, later="  "))]
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Return the outcome as JSON; its fields are described in ``docs/reference/json.md``."""
+        recommendation, logged = self.report.recommendation, self.logged
+        content = {
+            "schema_version": 1,
+            "source": self.source,
+            "outcome": self.outcome,
+            "passed": self.passed,
+            "n_members": self.report.n_members,
+            "size": recommendation.size,
+            "interval": recommendation.interval,
+            "reason": recommendation.reason,
+            "checks": [asdict(check) for check in self.checks],
+            "costs": None if self.costs is None else asdict(self.costs),
+            "model": None if logged is None else {**logged._asdict(), "uri": logged.uri},
+        }
+        return json.dumps(content, indent=1, allow_nan=False)
+
+    def to_markdown(self) -> str:
+        """Return the outcome in Markdown, with all text of the model and the registry escaped."""
+        reason = escaped_markdown(self.report.recommendation.reason, 400)
+        lines = [f"**{escaped_markdown(self.sentence, 300)}**", "", reason]
+        lines += [] if self.budget is None else ["", *self.budget.markdown()]
+        details = [*(check.text for check in self.checks), *(() if self.logged is None else self.logged.sentences)]
+        return "\n".join([*lines, *[""] * bool(details), *(f"- {escaped_markdown(each, 400)}" for each in details)])
 
 
 @ends_at_caller
@@ -382,8 +388,6 @@ def rightsize(
     y: ArrayLike,
     *,
     register: str | None = None,
-    max_bytes: float | None = None,
-    max_latency: float | None = None,
     data: Literal["oob", "holdout"] = AnalysisOptions.data,
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     metric: Metric | None = AnalysisOptions.metric,
@@ -410,9 +414,6 @@ def rightsize(
     register : str, optional
         Registered model that gets the new version; that of the source by default, and none where the
         source is not a registered version.
-    max_bytes, max_latency : float, optional
-        Most bytes and seconds of the smaller model, as for :func:`ens_plugin.truncate`.  They go before the recommended
-        size, and its error is then the only check.
     data, sample_weight, metric, positive_label, criterion, tolerance, max_size
         As for :func:`ens_plugin.analyze`.
     random_state, n_jobs
@@ -456,7 +457,6 @@ def rightsize(
     from ens_plugin.analysis.arguments import metric_of_label
 
     check_name(register)
-    check_limits(max_bytes, max_latency)
     found = find_source(source)
     model = load_model(found.uri)
     options = AnalysisOptions(
@@ -470,7 +470,7 @@ def rightsize(
         n_jobs=n_jobs,
     )
     whole = AnalysedModel(model, run_analysis(model, X, y, options), X, y, options)
-    return rightsize_analysed(found, whole, register, limits=CostLimits(max_bytes, max_latency))
+    return rightsize_analysed(found, whole, register)
 
 
 def check_name(register: str | None) -> None:
@@ -485,46 +485,26 @@ def check_name(register: str | None) -> None:
 
 
 def rightsize_analysed(
-    source: ModelSource,
-    whole: AnalysedModel,
-    register: str | None,
-    progress: Progress | None = None,
-    limits: CostLimits = NO_LIMITS,
+    source: ModelSource, whole: AnalysedModel, register: str | None, progress: Progress | None = None
 ) -> Rightsizing:
     """Return what :func:`rightsize` returns, for a model that is loaded and analysed already."""
-    from mlflow.utils.autologging_utils import disable_autologging
-
     report = whole.report
     size = _size_to_cut_to(report)
-    allowed = None if limits == NO_LIMITS else allowed_size(whole.model, whole.X, *limits)
-    most = report.n_members if allowed is None else allowed
-    if size is None and most == report.n_members:
-        return Rightsizing(
-            source.uri, "no_size" if report.recommended_size is None else "not_needed", report, allowed=allowed
-        )
-    cut, cut_report, checks = sufficient_cut(whole, most if size is None else size, progress, most)
+    if size is None:
+        return Rightsizing(source.uri, "no_size" if report.recommended_size is None else "not_needed", report)
+    cut, cut_report, checks = sufficient_cut(whole, size, progress)
     if not all(check.passed for check in checks):
-        return Rightsizing(source.uri, "refused", report, cut_report, checks, allowed=allowed)
+        return Rightsizing(source.uri, "refused", report, cut_report, checks)
     if cut_report.n_members == report.n_members:
-        return Rightsizing(source.uri, "not_needed", report, allowed=allowed)
-    # A few members are trained to time them, and MLflow's autologging would make a run for each training.
-    with disable_autologging():
-        savings = measure_savings(whole.model, whole.X, whole.y, cut_report.n_members)
+        return Rightsizing(source.uri, "not_needed", report)
+    costs = measure_costs(whole.model, whole.X)
     tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
-    logged = log_cut_model(source, cut, cut_report, _metrics(savings, checks), tags)
+    logged = log_cut_model(source, cut, cut_report, _metrics(costs, cut_report.n_members, checks), tags)
     name = register or source.name
     if name is not None:
         parent = {} if source.version is None else {"ens.parent_version": source.version}
-        logged = register_cut_model(logged, name, {**tags, **parent}, _description(source, report, cut_report))
-    return Rightsizing(source.uri, "logged", report, cut_report, checks, savings, logged, allowed)
-
-
-def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleReport) -> str:
-    metric = cut.error_curve.metric
-    error = f"{printable(metric, 40)} {error_text(cut.error, metric)} instead of {error_text(report.error, metric)}"
-    return (
-        f"Cut from {report.n_members} to {members_text(cut.n_members)} of {printable(source.uri, 200)}, with {error}."
-    )
+        logged = register_cut_model(logged, name, {**tags, **parent})
+    return Rightsizing(source.uri, "logged", report, cut_report, checks, costs, logged)
 
 
 def _size_to_cut_to(report: EnsembleReport) -> int | None:
@@ -538,15 +518,14 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
     return None if found.size is None or found.size >= report.n_members else found.size
 
 
-def _metrics(savings: Savings, checks: tuple[Check, ...]) -> dict[str, float]:
+def _metrics(costs: Costs, size: int, checks: tuple[Check, ...]) -> dict[str, float]:
     values = {
-        "n_members_before": savings.n_members,
-        "n_members_after": savings.size,
-        "bytes_before": savings.bytes_now,
-        "bytes_after": savings.bytes_cut,
-        "predicted_rows": savings.n_rows,
-        "predict_seconds_before": savings.predict_seconds_now,
-        "predict_seconds_after": savings.predict_seconds_cut,
+        "n_members_before": costs.n_members,
+        "n_members_after": size,
+        "bytes_before": costs.bytes.at(costs.n_members),
+        "bytes_after": costs.bytes.at(size),
+        "latency_before": costs.latency.at(costs.n_members),
+        "latency_after": costs.latency.at(size),
         **{check.name: check.value for check in checks if check.name == "agreement"},
     }
     return {f"ens.rightsize.{name}": float(value) for name, value in values.items() if value is not None}

@@ -27,12 +27,12 @@ from ens_plugin.findings import Finding, first_doubt, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 # What a recommended size has to be enough for.
 Criterion = Literal["error", "probability", "agreement", "metric"]
 ZERO_ONE, SQUARED = "0-1 error", "mean squared error"
+SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
 FEWEST_ROWS = 30  # with fewer, a recommended size is too uncertain for a decision
 RARE = 10.0  # times the disagreement that is allowed: rarer labels hardly move the mean agreement
 OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
@@ -415,13 +415,6 @@ class ErrorCurve:
 
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
 
-    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
-        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
-        # The one import upwards: what a curve is known for is that it can be drawn.
-        from ens_plugin.report.plots import plot_error_curve
-
-        return plot_error_curve(self, label=label, ax=ax)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SizeRecommendation:
@@ -565,13 +558,6 @@ class LinearCost:
     spread : float
         Half the distance between the quartiles of repeated measurements of the whole ensemble, relative to their
         median; 0 for what is the same each time.
-
-    Examples
-    --------
-    >>> from ens_plugin.report.result import LinearCost
-    >>> cost = LinearCost(fixed=2000.0, per_member=500.0)
-    >>> cost.at(10), cost.largest_size(7499.0)
-    (7000.0, 10)
     """
 
     fixed: float
@@ -611,8 +597,6 @@ class Costs:
     row_seconds : LinearCost
         Seconds per row where `batch_rows` rows are predicted at once: medians.
     batch_rows : int
-    explain_seconds : LinearCost or None
-        Seconds of the function that was passed as `explain` for one row; None where none was.
 
     Examples
     --------
@@ -630,7 +614,6 @@ class Costs:
     latency: LinearCost
     row_seconds: LinearCost
     batch_rows: int
-    explain_seconds: LinearCost | None = None
 
     def __repr__(self) -> str:
         return brief(self, *(field.name for field in fields(self)))
@@ -657,17 +640,6 @@ class ModelProof:
         For each member, a weighted sum of all that it predicts for these rows.
     rows : rows as they were passed, or None
         Kept in memory only: a report that is read from JSON has none.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-    >>> proof = ens_plugin.analyze(forest, X, y).proof
-    >>> len(proof.members), len(proof.labels) == len(proof.rows)
-    (50, True)
     """
 
     positions: tuple[int, ...]
@@ -675,6 +647,14 @@ class ModelProof:
     outputs: tuple[float, ...]
     members: tuple[float, ...]
     rows: Any = field(default=None, repr=False)
+
+
+def measure_of(metric: str, error: float) -> float:
+    """Return the everyday measure of an error: 1 less a share, the root of a squared error, or a metric as it is."""
+    # An error below 0, which a correction can give, is none.
+    if metric in SHARES:
+        return 1.0 - (0.0 if error < 0.0 else error)
+    return math.sqrt(0.0 if error < 0.0 else error) if metric == SQUARED else error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -836,13 +816,10 @@ class ReportContent:
 
     def measured(self, error: float, interval: tuple[float, float]) -> tuple[float, float, float]:
         """Return an error and the ends of its interval, from the lower one on, as values of the everyday measure."""
-        low, high = interval
-        if self.error_curve.metric == ZERO_ONE:
-            return 1.0 - error, 1.0 - high, 1.0 - low
-        if not self.is_squared:
-            return error, low, high
-        root, lower, upper = (math.sqrt(max(value, 0.0)) if value == value else value for value in (error, low, high))
-        return root, lower, upper
+        value, *ends = (measure_of(self.error_curve.metric, each) for each in (error, *interval))
+        # The lower end of an error is the upper end of an accuracy; sorting would move a NaN.
+        lower, upper = ends[::-1] if self.error_curve.metric == ZERO_ONE else ends
+        return value, lower, upper
 
     def metrics(self) -> dict[str, float]:
         """Return the scalars of the report that are logged to MLflow, by name without a prefix.

@@ -14,6 +14,7 @@ from ens_plugin.core.validation import printable as printable
 from ens_plugin.findings import Finding
 from ens_plugin.report.result import (
     FEWEST_ROWS,
+    SHARES,
     SQUARED,
     ZERO_ONE,
     Criterion,
@@ -21,6 +22,7 @@ from ens_plugin.report.result import (
     MetricBasis,
     ReportContent,
     SizeRecommendation,
+    measure_of,
     worst_output,
 )
 
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_KNOWN = "not estimated"
-
-SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
 
 
 class _Respect(NamedTuple):
@@ -85,6 +85,7 @@ WIDTH = 80
 SHOWN_ROWS = 5
 MOST_LABELS = 10  # of a table by label
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
+_CODE = re.compile(r"\[[a-z]+(-[a-z]+)+\]")  # of a finding, which is looked up whole
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
 # Of tables of three columns, so that those below each other are one to the eye.
@@ -433,9 +434,9 @@ def output_table(report: ReportContent, most: int = MOST_OUTPUTS) -> Table:
 
 def wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
     """Return a text as lines of at most 80 characters, after `indent`, and all but the first after `later` too."""
-    held = text.replace(" %", "\xa0%")
+    held = _CODE.sub(lambda found: found[0].replace("-", "\u2011"), text.replace(" %", "\xa0%"))
     lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
-    return [line.replace("\xa0", " ") for line in lines]
+    return [line.replace("\xa0", " ").replace("\u2011", "-") for line in lines]
 
 
 def escaped_markdown(text: str, limit: int) -> str:
@@ -556,13 +557,6 @@ def measure_name_of(metric: str) -> str:
     if metric in SHARES:
         return "accuracy"
     return "RMSE" if metric == SQUARED else printable(metric, 40)
-
-
-def measure_of(metric: str, error: float) -> float:
-    """Return the everyday measure of an error: 1 less a share, the root of a squared error, or a metric as it is."""
-    if metric in SHARES:
-        return 1.0 - max(error, 0.0)
-    return math.sqrt(max(error, 0.0)) if metric == SQUARED else error
 
 
 def measured_text(metric: str, value: float) -> str:

@@ -9,10 +9,10 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
+from functools import wraps
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -34,7 +34,7 @@ from ens_plugin.analysis.arguments import NO_METRIC, check_options, metric_of_la
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import prove_model
 from ens_plugin.analysis.steps import step_findings
-from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, TrackingError, UnsupportedModelError
+from ens_plugin.errors import BagError, EnsPluginError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.result import with_findings
@@ -47,22 +47,16 @@ from ens_plugin.tracking.connection import (
     state_of_thread,
 )
 from ens_plugin.tracking.digest import data_digest
-from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, report_parts
+from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix
 from ens_plugin.tracking.settings import LOCKS, AutologOptions, attempt, inform, warn_once
-from ens_plugin.tracking.trackers import MLFLOW, active_wandb_run, check_trackers, kind_of, log_to, next_prefix
 from ens_plugin.tracking.uploads import (
-    Delivery,
-    ReportFiles,
     ReportUpload,
-    avoid,
-    call_at_exit,
-    deliver,
     forget_report,
     forget_unreachable,
     link_logged,
     not_logged,
     remember_report,
-    send_all,
+    send_report,
     start_linking,
     stop_linking,
     unreachable,
@@ -123,51 +117,6 @@ class AnalysisTime:
             raise InputError(f"The metric takes longer than autologging may take ({self._limit}). {RAISE_LIMIT}")
 
 
-def destinations_of_fit(settings: AutologOptions, is_in_users_run: bool) -> tuple[object, ...]:
-    """Return what the report of a fit that runs now is logged to."""
-    found: list[object] = []
-    for tracker in settings.trackers:
-        name = tracker if isinstance(tracker, str) else None
-        run = active_wandb_run() if name == "wandb" else None
-        is_users = run is not None or (name == MLFLOW and is_in_users_run)
-        if not (settings.exclusive and is_users):
-            found.append(tracker if run is None else run)
-    return tuple(found)
-
-
-def store_of(destination: object, tracking_uri: str) -> str:
-    """Return the name of a destination's queue, under which the destination is avoided after a failure."""
-    kind = kind_of(destination)
-    if kind is None:
-        return f"tracker {id(destination)}"
-    return tracking_uri if kind == MLFLOW else kind
-
-
-def tracker_delivery(
-    fit: FinishedFit, report: EnsembleReport, files: ReportFiles | None, tracker: object, digest: str | None
-) -> Delivery:
-    """Return the delivery of a report to a tracker other than MLflow."""
-    store, name = store_of(tracker, ""), kind_of(tracker) or printable(type(tracker).__name__, 60)
-
-    def deliver() -> str:
-        delivery.progress.is_reachable = True
-        parts = report_parts(report, None, next_prefix(tracker, fit.settings.prefix), data_digest=digest)
-        if files is not None:
-            parts = parts._replace(directory=files.folder(), figures=files.figures)
-        try:
-            return f"{name}: {log_to(tracker, parts)}"
-        except EnsPluginError as error:
-            if isinstance(tracker, str):
-                avoid(store, str(error))
-            raise
-        except Exception as error:  # a tracker of the user may raise anything
-            problem = f"{type(error).__name__}: {printable(str(error), 300)}"
-            raise TrackingError(f"the tracker {name} raised {problem.rstrip('.')}.") from error
-
-    delivery = Delivery(report.model, store, f"tracker {name}", deliver, isinstance(tracker, str))
-    return delivery
-
-
 @dataclass(frozen=True, eq=False)
 class FinishedFit:
     """A fit that ended without an exception."""
@@ -179,59 +128,32 @@ class FinishedFit:
     ensemble_data: TrainingData | None
     seconds: float
     run_id: str | None
-    digest: str | None = None
-    destinations: tuple[object, ...] = (MLFLOW,)
     problem: Exception | None = None
     step_seconds: float = 0.0
-    is_growth: bool = False  # it may grow further
 
 
 def report_fit(fit: FinishedFit) -> None:
-    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit and to other trackers."""
-    settings = fit.settings
+    """Analyze the model of a finished fit, and log the report to the MLflow run of the fit."""
+    settings, tracking_uri = fit.settings, _tracking_uri()
     limit = AnalysisTime(settings, fit.seconds, _column_count(fit.data.y))
-    tracking_uri = _tracking_uri() if MLFLOW in map(kind_of, fit.destinations) else ""
-    destinations = [place for place in fit.destinations if _is_reachable(fit, store_of(place, tracking_uri))]
-    if not destinations:
+    problem = unreachable(tracking_uri)
+    if problem is not None:
+        inform(settings, logging.DEBUG, not_logged(type(fit.model).__name__, problem))
         return
-    if fit.digest is not None and fit.digest != _digest(fit, math.inf):
-        raise InputError(
-            f"The training data of the growing {type(fit.model).__name__} have changed since its last fit, so they no "
-            "longer show which rows are out of bag. Call ens_plugin.log_report(ens_plugin.analyze(model, X, y)) before "
-            "you change them."
-        )
     try:
         ensemble = inner_ensemble(fit.model)
         with _turn(limit.end, settings):
             report = _analyze(ensemble, fit, limit)
-            digest = fit.digest or _digest(fit, limit.left / 2.0)
-            with_figures = any(kind_of(destination) != MLFLOW for destination in destinations)
-            files = (
-                ReportFiles(report, len(destinations), with_figures=with_figures) if settings.log_artifacts else None
-            )
+            digest = _digest(fit, limit.left / 2.0)
     except EnsPluginError as error:
         if not _has_no_report(error, fit):
             raise
         inform(settings, logging.DEBUG, f"No report: {error}")
         return
-
-    def delivery_to(destination: object) -> Delivery:
-        if kind_of(destination) != MLFLOW:
-            return tracker_delivery(fit, report, files, destination, digest)
-        upload = ReportUpload(report, files, tracking_uri, fit.run_id, settings.prefix, digest)
-        remember_report(upload, *layers(fit.model))
-        place = "tracking server" if tracking_uri.startswith(("http://", "https://")) else "store"
-        return Delivery(report.model, tracking_uri, place, lambda: f"run {deliver(upload)}", progress=upload.progress)
-
-    send_all([delivery_to(destination) for destination in destinations], files, limit.end, settings)
+    upload = ReportUpload(report, tracking_uri, fit.run_id, digest, settings)
+    remember_report(upload, *layers(fit.model))
+    send_report(upload, limit.end)
     link_logged(settings, *layers(fit.model))
-
-
-def _is_reachable(fit: FinishedFit, store: str) -> bool:
-    problem = unreachable(store)
-    if problem is not None:
-        inform(fit.settings, logging.DEBUG, not_logged(type(fit.model).__name__, problem))
-    return problem is None
 
 
 @contextmanager
@@ -355,45 +277,6 @@ def _digest(fit: FinishedFit, seconds: float) -> str | None:
     return None
 
 
-_last_steps: dict[int, FinishedFit] = {}  # by thread, of ensembles that may grow further
-
-
-def continues_growth(model: Any) -> bool:
-    """Return whether a fit of `model` would add members to those that it has."""
-    try:
-        ensemble = inner_ensemble(model)
-    except EnsPluginError:
-        return False
-    return bool(getattr(ensemble, "warm_start", False) and getattr(ensemble, "estimators_", None))
-
-
-def report_later(fit: FinishedFit) -> bool:
-    """Postpone the report of a fit that continues a growth until the growth is over."""
-    try:
-        digest = data_digest(fit.data.table(), fit.data.y)
-    except InputError:
-        return False
-    call_at_exit(report_grown)
-    _last_steps[threading.get_ident()] = replace(fit, digest=digest)
-    inform(fit.settings, logging.DEBUG, f"The report of {type(fit.model).__name__} follows when it has grown.")
-    return True
-
-
-def report_logged(model: object) -> None:
-    """Report an ensemble whose growth is over because it is logged."""
-    for ident, fit in list(_last_steps.items()):
-        if fit.model is model:
-            report_grown(ident)
-
-
-def report_grown(thread: int | None = None, model: Any = None) -> None:
-    """Report the ensembles whose growth is over."""
-    for ident in list(_last_steps) if thread is None else [thread]:
-        fit = _last_steps.pop(ident, None)
-        if fit is not None and fit.model is not model and fit.settings.process == os.getpid():
-            attempt(fit.settings, partial(report_fit, fit))
-
-
 @dataclass(eq=False)
 class _Scope:
     """An outermost fit while it runs, and the ensemble that was last fitted inside it."""
@@ -480,7 +363,7 @@ def report_pending() -> None:
     forget_start()
     pending, _thread.pending = _thread.pending, None
     if pending is not None:
-        attempt(pending.settings, lambda: _report_or_wait(pending))
+        attempt(pending.settings, lambda: report_fit(pending))
 
 
 def _report_after(
@@ -494,10 +377,8 @@ def _report_after(
     # Without a recorded state, MLflow's autologging ignores this fit, or another logger receives its events.
     noted = in_mlflow and _thread.before is not None and watch.events.is_current()
     before = _thread.before if noted else attempt(watch.settings, state_of_thread)
-    if before is None or not destinations_of_fit(watch.settings, before.is_users):
+    if before is None or (watch.settings.exclusive and before.is_users):
         return fit()
-    report_grown(threading.get_ident(), model)
-    is_growth = bool(attempt(watch.settings, lambda: continues_growth(model)))
     _thread.scope = scope = _Scope()
     start = time.perf_counter()
     try:
@@ -516,23 +397,16 @@ def _report_after(
             ensemble_data=scope.data,
             seconds=seconds,
             run_id=after.active_run or (after.last_run if after.last_run != before.last_run else None),
-            destinations=destinations_of_fit(watch.settings, before.is_users),
             problem=problem,
             step_seconds=scope.step_seconds,
-            is_growth=is_growth,
         )
         if noted:
             _thread.pending = finished
         else:
-            _report_or_wait(finished)
+            report_fit(finished)
 
     attempt(watch.settings, finish)
     return result
-
-
-def _report_or_wait(fit: FinishedFit) -> None:
-    if not (fit.is_growth and report_later(fit)):
-        report_fit(fit)
 
 
 def _remember(scope: _Scope, model: Any, data: TrainingData, begun: float) -> None:
@@ -628,9 +502,8 @@ def autolog(
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
     tolerance: float | None = AnalysisOptions.tolerance,
-    trackers: Sequence[object] = (MLFLOW,),
 ) -> None:
-    """Log a report to MLflow, or to other trackers, after every fit of a bagged ensemble.
+    """Log a report to MLflow after every fit of a bagged ensemble.
 
     From now on, the report of every successful ``fit`` that :func:`ens_plugin.analyze` can judge by its
     out-of-bag rows is logged to the MLflow run of that fit: the one that MLflow's own autologging uses,
@@ -639,8 +512,7 @@ def autolog(
     LightGBM in ``rf`` mode (``train`` and the scikit-learn classes), alone or at the end of a
     ``Pipeline``, a ``RightSized*`` or a search, which reports its best estimator.  Other models get
     no report, nor do fits that belong to something larger (a search's candidates,
-    cross-validation, the members of a bagging ensemble) or run in worker processes.  An ensemble that
-    grows by ``warm_start`` is reported when it begins and when it has grown.
+    cross-validation, the members of a bagging ensemble) or run in worker processes.
 
     It never raises an exception in your code, never changes what ``fit`` returns and never waits long for a
     server.  Each kind of problem is logged once as a warning by the logger ``ens_plugin.autolog``.
@@ -656,8 +528,7 @@ def autolog(
     max_overhead : float, default=0.1
         Share of a fit's time that its report may take; 2 seconds are always allowed.  Where that is not
         enough for all rows, the ensemble is judged by those that it has predicted in half of the time, drawn
-        at random, and the report warns of it.  ``math.inf`` removes the limit.  Figures, which trackers other
-        than MLflow get, do not count, and take about a second.
+        at random, and the report warns of it.  ``math.inf`` removes the limit.
     prefix : str, default="ens"
         Start of the names of metrics and artifacts.  A run's second report is called ``<prefix>_2``, and so on.
     log_artifacts : bool, default=True
@@ -671,18 +542,12 @@ def autolog(
     criterion, tolerance : optional
         What the recommended size has to be enough for, as for :func:`ens_plugin.analyze`.  A criterion of labels is for
         classifiers; other fits get no report, and the first one a warning.
-    trackers : sequence of str or object, default=("mlflow",)
-        What each report is logged to, and nothing else: names and objects as for the `tracker` of
-        :func:`ens_plugin.log_report`.  ``["mlflow", "wandb"]`` logs to both, ``["wandb"]`` not to MLflow.  The run of
-        Weights & Biases is the one that is open when the fit ends, else one of the report's own, which is finished
-        before the fit returns.
 
     Raises
     ------
     InputError
         If a switch is neither True nor False, no scorer of scikit-learn has the name `metric`, `criterion`
-        or `tolerance` is out of range, `max_overhead` is not a share, no name can start with `prefix`, or
-        one of `trackers` is no tracker, is there twice, or needs a library that is not installed.
+        or `tolerance` is out of range, `max_overhead` is not a share, or no name can start with `prefix`.
     TrackingError
         If MLflow, whose hooks tell when a fit has ended, is not installed.
 
@@ -716,13 +581,12 @@ def autolog(
     check_options(analysis)
     if criterion == "metric" and metric is None:
         raise InputError(NO_METRIC)
-    checked = check_trackers(trackers)
     if not disable:
         require_mlflow()
     with LOCKS.switch:
         _disable()
         if not disable:
-            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, analysis, checked))
+            _enable(AutologOptions(silent, exclusive, float(max_overhead), prefix, log_artifacts, analysis))
 
 
 def _enable(settings: AutologOptions) -> None:
@@ -731,7 +595,7 @@ def _enable(settings: AutologOptions) -> None:
 
     forget_unreachable()
     _watch = _Watch(settings, FitEvents(note_start, report_pending, forget_start))
-    start_linking(settings, report_logged)
+    start_linking(settings)
     patch(fit_methods(RightSizedClassifier, RightSizedRegressor))
     on_registration(_watch_when_imported)
     for library in libraries():
@@ -745,7 +609,6 @@ def _disable() -> None:
     if _watch is None:
         return
     events, _watch = _watch.events, None
-    report_grown()
     stop_linking()
     unpatch()
     events.stop()

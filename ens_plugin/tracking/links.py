@@ -30,7 +30,6 @@ from ens_plugin.tracking.models import (
     open_model_folder,
     parse_address,
 )
-from ens_plugin.tracking.watchdog import note_progress
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -186,7 +185,6 @@ def files_digest(folder: Path) -> str:
         with path.open("rb") as file:
             while piece := file.read(2**20):
                 own.update(piece)
-                note_progress()
         digest.update(f"{path.relative_to(folder).as_posix()}\0{own.hexdigest()}\0".encode())
     return f"sha256:{digest.hexdigest()}"
 

@@ -37,12 +37,10 @@ from ens_plugin.tracking.links import (
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_to
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
     from mlflow.entities import Run
-    from mlflow.entities.model_registry import ModelVersion
 
 DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
 REPORT_FILE = "report.json"
@@ -103,27 +101,12 @@ def save_figures(draw: Callable[[], Mapping[str, Figure]], directory: Path) -> P
     return directory
 
 
-def label_frame(report: EnsembleReport) -> pd.DataFrame:
-    """Return the errors by label and the confusion matrix as one table, with a row for each label."""
-    import pandas as pd
-
-    errors = [
-        (found.label, found.n_rows, found.error, *found.interval, found.recommended_error, found.asymptote)
-        for found in report.label_errors
-    ]
-    names = ["label", "rows", "error", "lower", "upper", "recommended_error", "asymptotic_error"]
-    matrix = report.confusion_matrix().add_prefix("predicted: ").reset_index(drop=True)
-    return pd.concat([pd.DataFrame(errors, columns=names), matrix], axis=1)
-
-
 def write_data(report: EnsembleReport, directory: Path) -> None:
     """Write the files of a report that need no rendering into a directory."""
     (directory / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
     report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
     if report.judged_rows is not None and report.judged_rows.losses.nbytes <= LONGEST_REPORT:
         write_judged_rows(report.judged_rows, directory / ROWS_FILE)
-    if report.label_errors:
-        label_frame(report).to_csv(directory / "labels.csv", index=False)
 
 
 def scalar_values(report: EnsembleReport, prefix: str) -> dict[str, float]:
@@ -487,44 +470,6 @@ def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix:
             client.set_tag(run.info.run_id, key, text)
 
 
-def _describe_versions(
-    client: MlflowClient, stored: StoredModel, run: Run, report: EnsembleReport, prefix: str
-) -> None:
-    """Name a report of a run in the descriptions of the registered versions of its model."""
-    with _optional_step(f"versions of {stored.name} are not described"):
-        sentence = _sentence_on_report(run, report, f"{artifact_path(prefix)}/{PAGE_FILE}")
-        for version in client.search_model_versions(f"source_path = 'models:/{stored.model_id}'"):
-            with _optional_step(_not_described(version.name, version.version)):
-                _describe(client, version, sentence, prefix)
-
-
-def describe_version(
-    client: MlflowClient, name: str, version: str, report: EnsembleReport, address: str, prefix: str
-) -> None:
-    """Name the newest report in the description of a registered version, as far as no person has written one."""
-    with _optional_step(_not_described(name, version)):
-        run_id, _, path = address.removeprefix("runs:/").partition("/")
-        sentence = _sentence_on_report(client.get_run(run_id), report, path)
-        _describe(client, client.get_model_version(name, version), sentence, prefix)
-
-
-def _not_described(name: str, version: str) -> str:
-    return f"version {version} of {printable(name, 80)} is not described"
-
-
-def _sentence_on_report(run: Run, report: EnsembleReport, path: str) -> str:
-    """Return a report's headline in Markdown, with a link to its page at a path of a run's artifacts."""
-    page = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/{path}"
-    return f"[The newest ensemble report]({page}): {printable(headline(report), VERDICT_LIMIT)}"
-
-
-def _describe(client: MlflowClient, version: ModelVersion, sentence: str, prefix: str) -> None:
-    current = version.description or ""
-    described = merge_description(current, sentence, prefix)
-    if described != current:
-        client.update_model_version(version.name, version.version, described)
-
-
 @contextmanager
 def _optional_step(without: str) -> Iterator[None]:
     """Log why a block ended early where a server refused a call, and go on: the report itself is logged."""
@@ -543,7 +488,6 @@ def link_report(
     prefix = content.parts.prefix
     log_model_scalars(client, stored, content, logged.run_id)
     write_link(client, stored, ReportLink(prefix, *logged, files))
-    _describe_versions(client, stored, client.get_run(logged.run_id), content.report, prefix)
 
 
 def log_model_scalars(client: MlflowClient, stored: StoredModel, content: RunContent, run_id: str) -> None:

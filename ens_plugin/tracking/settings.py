@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ens_plugin.analysis.options import AnalysisOptions
-from ens_plugin.tracking.trackers import MLFLOW
 
 Result = TypeVar("Result")
 
@@ -48,7 +47,6 @@ class AutologOptions:
     prefix: str
     log_artifacts: bool
     analysis: AnalysisOptions
-    trackers: tuple[object, ...] = (MLFLOW,)
     process: int = field(default_factory=os.getpid)
     warned: dict[str, object] = field(default_factory=dict)
 

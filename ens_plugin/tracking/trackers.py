@@ -6,14 +6,13 @@ import re
 import secrets
 import shutil
 import sys
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,6 +22,8 @@ from ens_plugin.tracking.connection import PROBE_TIMEOUT_S, first_line, is_insta
 
 MLFLOW = "mlflow"
 _DESCRIBED = "which help(ens_plugin.tracking.Tracker) describes"
+# Of each writer of TensorBoard, which keeps none itself.
+_used_prefixes: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 METHODS = ("log_figure", "log_file", "log_curve", "log_scalars")
 
 
@@ -56,7 +57,6 @@ class Tracker(Protocol):
     >>> report = ens_plugin.analyze(RandomForestClassifier(20, random_state=0).fit(X, y), X, y)
     >>> ens_plugin.log_report(report, tracker=Printer())  # doctest: +ELLIPSIS
     figure ens/agreement
-    figure ens/bias_variance
     figure ens/error_curve
     file ens/curve.csv
     ...
@@ -224,7 +224,7 @@ def _log_to_tensorboard(writer: Any, parts: ReportParts) -> str:
                 key = next(iter(parts.curve)).removeprefix(f"{prefix}/")
                 own.add_custom_scalars({prefix: {key: ["Margin", list(parts.curve)]}})
             return _log_to_tensorboard(own, parts)
-    used = used_prefixes(writer)
+    used = _used_prefixes.setdefault(writer, set())
     if prefix in used:
         raise InputError(
             f"This writer of TensorBoard has a report under prefix={prefix!r} already, and values of both would "
@@ -305,7 +305,6 @@ class _Library(NamedTuple):
     log: Callable[[Any, ReportParts], str]  # to a run or writer, or to a new one for None
     packages: tuple[tuple[str, ...], ...]  # one of these groups has to be installed
     run_class: str
-    example: str
     advice: str
 
     def defines(self, kind: type, name: str | None = None) -> bool:
@@ -322,7 +321,6 @@ _LIBRARIES = {
         _log_to_wandb,
         (("wandb",),),
         "Run",
-        "wandb.run",
         "Log in with `wandb login`, check the connection, or set WANDB_MODE=offline and run `wandb sync` later.",
     ),
     "tensorboard": _Library(
@@ -330,7 +328,6 @@ _LIBRARIES = {
         _log_to_tensorboard,
         (("tensorboardX",), ("torch", "tensorboard")),
         "SummaryWriter",
-        "SummaryWriter('runs/a')",
         "Check that the log directory can be written, or pass a SummaryWriter of another directory.",
     ),
     "dvclive": _Library(
@@ -338,7 +335,6 @@ _LIBRARIES = {
         _log_to_dvclive,
         (("dvclive", "dvc"),),
         "Live",
-        "Live()",
         "Check that its directory can be written, or pass a Live of another directory.",
     ),
 }
@@ -389,72 +385,12 @@ def _imported(module: str, extra: str) -> Any:
         ) from error
 
 
-_used: dict[str | int, set[str]] = {}  # by tracker
-_kept: list[object] = []
-
-
-def used_prefixes(tracker: object) -> set[str]:
-    """Return the set of prefixes that were logged to a tracker, for the caller to add to."""
-    key = _identity(tracker)
-    if key not in _used:
-        _used[key] = set()
-        try:
-            weakref.finalize(tracker, _used.pop, key, None).atexit = False
-        except TypeError:
-            # Were it freed, another object could get its id.
-            _kept.append(tracker)
-    return _used[key]
-
-
-def next_prefix(tracker: object, prefix: str) -> str:
-    """Return the prefix of the next report in a tracker other than MLflow, and record it as used."""
-    kind = kind_of(tracker)
-    if kind == "wandb":
-        run: Any = active_wandb_run() if isinstance(tracker, str) else tracker
-        return free_prefix(() if run is None else set(run.config.keys()), prefix)
-    used = used_prefixes(tracker)
-    numbered = free_prefix(used, prefix)
-    # A writer of TensorBoard records its prefixes itself; its name stands for a new directory each time.
-    if kind != "tensorboard":
-        used.add(numbered)
-    return numbered
-
-
-def free_prefix(used: Collection[str], prefix: str) -> str:
-    """Return `prefix`, or else the first of ``<prefix>_2``, ``<prefix>_3`` and so on that is not used."""
-    numbered, count = prefix, 1
-    while numbered in used:
-        count += 1
-        numbered = f"{prefix}_{count}"
-    return numbered
-
-
 def check_tracker(tracker: object) -> None:
     """Raise InputError unless reports can be logged to `tracker`; nothing is opened and no library is imported."""
     if isinstance(tracker, str):
         _check_name(tracker)
     elif kind_of(tracker) is None:
         _check_methods(tracker)
-
-
-def check_trackers(trackers: object) -> tuple[object, ...]:
-    """Return a list of trackers as a tuple; raise InputError unless each of them is one, and none is there twice."""
-    if isinstance(trackers, (str, bytes)) or not isinstance(trackers, Sequence):
-        shown = printable(repr(trackers), 80)
-        raise InputError(f"trackers={shown} is no list. Pass a list of names or objects: trackers=['mlflow', 'wandb'].")
-    if not trackers:
-        raise InputError(
-            "trackers=[] names no tracker, so reports would be made for nothing. Name one, such as "
-            "trackers=['mlflow'], or pass disable=True."
-        )
-    for position, tracker in enumerate(trackers):
-        check_tracker(tracker)
-        if _identity(tracker) in map(_identity, trackers[:position]):
-            raise InputError(
-                f"trackers={printable(repr(trackers), 120)} has a tracker twice, which would get each report twice. "
-                "Leave one out."
-            )
-    return tuple(trackers)
 
 
 def _check_name(name: str) -> None:
@@ -479,27 +415,15 @@ def _check_methods(tracker: object) -> None:
     lacking = [name for name in METHODS if not callable(getattr(tracker, name, None))]
     if isinstance(tracker, type):
         what, problem = f"the class {printable(tracker.__name__, 60)}", "and an instance of it is needed"
-    elif not lacking:
-        return
-    else:
+    elif lacking:
         what = f"an object of the type {printable(type(tracker).__name__, 60)}"
         problem = f"and it lacks the {'method' if len(lacking) == 1 else 'methods'} {_listed(lacking)}"
-    advice = f"one of the names {', '.join(map(repr, NAMES))}"
-    if isinstance(tracker, ModuleType):
-        what, package = f"the module {tracker.__name__}", tracker.__name__.partition(".")[0]
-        if package == MLFLOW:
-            advice = "the name 'mlflow'"
-        for name, library in _LIBRARIES.items():
-            if package in {group[0] for group in library.packages}:
-                advice = f"its name, {name!r}, a run of it, such as {library.example}"
+    else:
+        return
     raise InputError(
-        f"tracker= is {what}, {problem}. Pass {advice}, or an object with the methods {_listed(METHODS)}, {_DESCRIBED}."
+        f"tracker= is {what}, {problem}. Pass one of the names {', '.join(map(repr, NAMES))}, a run or writer of their "
+        f"libraries, or an object with the methods {_listed(METHODS)}, {_DESCRIBED}."
     )
-
-
-def _identity(tracker: object) -> str | int:
-    """Return what two trackers are compared by; a tracker may define equality as it likes, as arrays do."""
-    return tracker if isinstance(tracker, str) else id(tracker)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The upload of reports after a fit, in the background: a queue, the files, delivery and links."""
+"""The upload of reports after a fit, in the background: a queue for each store, delivery and links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,6 @@ from ens_plugin.tracking.digest import DIGEST_TAG
 from ens_plugin.tracking.links import find_stored, prove_stored
 from ens_plugin.tracking.log import (
     LoggedReport,
-    draw_figures,
     link_report,
     log_model_scalars,
     render_artifacts,
@@ -34,7 +33,6 @@ from ens_plugin.tracking.log import (
     send,
 )
 from ens_plugin.tracking.settings import LOCKS, AutologOptions, attempt, inform, warn_once
-from ens_plugin.tracking.trackers import free_prefix
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -49,40 +47,16 @@ LEAST_WAIT_S = 1.0  # of a fit, for its report
 LINKING_S = 2.0  # of a fit, for the link of its report to its model
 AVOIDED_S = 60.0  # after a failed connection, no report tries the same server for this long
 
-# By store, until when it is avoided, and why.
-
 
 @dataclass(eq=False)
 class Progress:
     """State of an upload, by which the end of the program decides how long to wait."""
 
     is_reachable: bool = False
-    run_id: str | None = None
-    makes_run: bool = False
+    makes_run: bool = False  # one that would stay RUNNING
+    run_id: str | None = None  # of the run that was made
     logged: LoggedReport | None = None
     prefix: str = ""
-    _is_given_up: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def make_run(self) -> None:
-        """Record that a run is being made, which the end of the program must not leave RUNNING."""
-        with self._lock:
-            if self._is_given_up:
-                raise TrackingError(
-                    "The program ended before a run was made for the report. To log it, analyse the model again."
-                )
-            self.makes_run = True
-
-    def run_made(self, run_id: str) -> None:
-        """Record the run that was made, once it is not RUNNING any more."""
-        with self._lock:
-            self.run_id, self.makes_run = run_id, False
-
-    def give_up(self) -> bool:
-        """Forbid making a run from now on, and return True; return False where one is being made at this moment."""
-        with self._lock:
-            self._is_given_up = not self.makes_run
-            return self._is_given_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +76,8 @@ if hasattr(os, "register_at_fork"):
     # Their workers do not exist in a forked child.
     os.register_at_fork(after_in_child=_queues.clear)
 _is_waited_for = False
-_first_at_exit: dict[Callable[[], object], None] = {}
+# By store, until when it is avoided, and why.
+_avoided: dict[str, tuple[float, str]] = {}
 
 
 def post(upload: Upload, seconds: float) -> bool:
@@ -119,12 +94,6 @@ def post(upload: Upload, seconds: float) -> bool:
         if len(waiting) == 1:
             _start_worker(upload.store)
     return upload.sent.wait(seconds)
-
-
-def call_at_exit(work: Callable[[], object]) -> None:
-    """Register `work` to be called when the program ends, before the wait for uploads."""
-    _wait_at_exit()
-    _first_at_exit[work] = None
 
 
 def wait_until_sent(seconds: float, store: str | None = None) -> bool:
@@ -180,11 +149,9 @@ def _wait_at_exit() -> None:
 
 
 def _end() -> None:
-    pending: list[Upload] = []
+    pending = _unsent()
+    start, reached = time.monotonic(), set[str]()
     try:
-        for work in _first_at_exit:
-            work()
-        start, pending, reached = time.monotonic(), _unsent(), set[str]()
         while pending:
             # One that waits behind another has not reached their store itself.
             reached |= {upload.store for upload in pending if upload.progress.is_reachable}
@@ -195,54 +162,16 @@ def _end() -> None:
     except KeyboardInterrupt:
         # Ctrl-C: the user does not want to wait.
         for upload in pending:
-            upload.progress.give_up()
             upload.lose()
 
 
 def _is_over(upload: Upload, waited: float, is_reached: bool) -> bool:
     if upload.sent.is_set():
         return True
-    patience = EXIT_S if is_reached else UNREACHED_S
-    if waited < patience or (not upload.progress.give_up() and waited < patience + ENDING_S):
+    if waited < (EXIT_S if is_reached else UNREACHED_S) + ENDING_S * upload.progress.makes_run:
         return False
     upload.lose()
     return True
-
-
-class ReportFiles:
-    """The files of a report in a folder, which is removed when the last of its deliveries is over."""
-
-    def __init__(self, report: EnsembleReport, n_deliveries: int, *, with_figures: bool) -> None:
-        self._report, self._left = report, n_deliveries
-        self._is_written, self._lock = False, threading.Lock()
-        self._root = TemporaryDirectory(prefix="ens_plugin-")
-        try:
-            # Here, in the thread of the fit: matplotlib's settings belong to the process.
-            self.figures = draw_figures(report, Path(self._root.name) / "figures") if with_figures else None
-        except BaseException:
-            self._root.cleanup()
-            raise
-
-    def folder(self) -> Path:
-        """Return the folder of the data and the page, which the first delivery writes."""
-        folder = Path(self._root.name) / "files"
-        with self._lock:
-            if not self._is_written:
-                folder.mkdir(exist_ok=True)
-                render_artifacts(self._report, folder)
-                self._is_written = True
-        return folder
-
-    def release(self) -> None:
-        """Count one delivery as over; after the last one, remove the folder."""
-        with self._lock:
-            self._left -= 1
-            is_last = self._left == 0
-        if is_last:
-            self._root.cleanup()
-
-
-_avoided: dict[str, tuple[float, str]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,18 +179,42 @@ class ReportUpload:
     """A report, and the MLflow run that it is uploaded to; a run is made for the report where `run_id` is None."""
 
     report: EnsembleReport
-    files: ReportFiles | None
     tracking_uri: str
     run_id: str | None
-    prefix: str
     data_digest: str | None
+    settings: AutologOptions
     progress: Progress = field(default_factory=Progress)
+
+
+def send_report(upload: ReportUpload, deadline: float) -> None:
+    """Queue a report, and wait for its delivery until the deadline."""
+    model, settings = upload.report.model, upload.settings
+
+    def work() -> None:
+        try:
+            inform(settings, logging.INFO, f"Logged the report of {model} to run {deliver(upload)}.")
+        except Exception as error:
+            # This runs in a worker thread, where a raised exception would be lost.
+            problem = not_logged(model, str(error))
+            if unreachable(upload.tracking_uri) is not None:
+                problem += (
+                    f" Fits of the next {AVOIDED_S:.0f} seconds get no report. Call autolog() again to retry at once."
+                )
+            warn_once(settings, type(error).__name__, problem)
+
+    def lose() -> None:
+        inform(settings, logging.WARNING, _lost(upload))
+
+    left = max(deadline - time.perf_counter(), LEAST_WAIT_S)
+    try:
+        post(Upload(upload.tracking_uri, work, lose, upload.progress), min(left, threading.TIMEOUT_MAX))
+    except TrackingError as error:
+        inform(settings, logging.WARNING, not_logged(model, str(error)))
 
 
 def deliver(upload: ReportUpload) -> str:
     """Upload a report and return the id of its run."""
     import mlflow
-    from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
 
     try:
         check_server(upload.tracking_uri)
@@ -269,32 +222,40 @@ def deliver(upload: ReportUpload) -> str:
         avoid(upload.tracking_uri, str(error))
         raise
     upload.progress.is_reachable = True
-    if upload.files is not None:
-        # Before a run is made for them.
-        upload.files.folder()
-    with tracking_errors(upload.tracking_uri):
-        # MLflow would resume, and end, the run that this variable names.
-        run_id = upload.run_id or os.environ.get("MLFLOW_RUN_ID")
-        client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
-        if run_id is not None:
-            _log_to_run(client, run_id, upload)
+    with TemporaryDirectory(prefix="ens_plugin-") as folder:
+        directory = Path(folder) if upload.settings.log_artifacts else None
+        if directory is not None:
+            # Before a run is made for them.
+            render_artifacts(upload.report, directory)
+        with tracking_errors(upload.tracking_uri):
+            # MLflow would resume, and end, the run that this variable names.
+            run_id = upload.run_id or os.environ.get("MLFLOW_RUN_ID")
+            client = mlflow.MlflowClient(tracking_uri=upload.tracking_uri)
+            if run_id is None:
+                return _log_to_new_run(client, upload, directory)
+            _log_to_run(client, run_id, upload, directory)
             return run_id
-        if mlflow.get_tracking_uri() != upload.tracking_uri:
-            raise TrackingError(
-                f"The tracking URI was {without_credentials(upload.tracking_uri)} at the fit and changed before the "
-                "report was sent. Which of the two stores its run belongs to is not known. "
-                "Call ens_plugin.log_report yourself, or set the URI before the fit."
-            )
-        upload.progress.make_run()
-        tags = {MLFLOW_AUTOLOGGING: "ens_plugin"}
-        # MLflow would draw a name from Python's global generator, which the user seeds.
-        name = f"{printable(upload.report.model, 60)}-{secrets.token_hex(3)}"
-        with mlflow.start_run(run_name=name, tags=tags, log_system_metrics=False) as run:
-            run_id = str(run.info.run_id)
-            client.update_run(run_id, status="FAILED")
-            upload.progress.run_made(run_id)
-            _log_to_run(client, run_id, upload)
-            return run_id
+
+
+def _log_to_new_run(client: MlflowClient, upload: ReportUpload, directory: Path | None) -> str:
+    import mlflow
+    from mlflow.utils.mlflow_tags import MLFLOW_AUTOLOGGING
+
+    if mlflow.get_tracking_uri() != upload.tracking_uri:
+        raise TrackingError(
+            f"The tracking URI was {without_credentials(upload.tracking_uri)} at the fit and changed before the "
+            "report was sent. Which of the two stores its run belongs to is not known. "
+            "Call ens_plugin.log_report yourself, or set the URI before the fit."
+        )
+    upload.progress.makes_run = True
+    # MLflow would draw a name from Python's global generator, which the user seeds.
+    name = f"{printable(upload.report.model, 60)}-{secrets.token_hex(3)}"
+    with mlflow.start_run(run_name=name, tags={MLFLOW_AUTOLOGGING: "ens_plugin"}, log_system_metrics=False) as run:
+        run_id = str(run.info.run_id)
+        client.update_run(run_id, status="FAILED")
+        upload.progress.run_id, upload.progress.makes_run = run_id, False
+        _log_to_run(client, run_id, upload, directory)
+    return run_id
 
 
 def avoid(store: str, problem: str) -> None:
@@ -313,78 +274,24 @@ def forget_unreachable() -> None:
     _avoided.clear()
 
 
-def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload) -> None:
-    directory = None if upload.files is None else upload.files.folder()
+def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload, directory: Path | None) -> None:
     logged = client.get_run(run_id).data
     names = (*logged.metrics, *logged.tags)
     used = {name[: end.start()] for name in names for end in re.finditer("[./]", name)}
-    prefix = free_prefix(used, upload.prefix)
+    prefix = _free_prefix(used, upload.settings.prefix)
     if upload.data_digest is not None:
         client.set_tag(run_id, f"{prefix}.data_digest", upload.data_digest)
     upload.progress.logged = send(client, run_id, run_content(upload.report, directory, prefix))
     upload.progress.prefix = prefix
 
 
-@dataclass(frozen=True, eq=False)
-class Delivery:
-    """The delivery of one report to one destination."""
-
-    model: str
-    store: str
-    place: str
-    deliver: Callable[[], str]
-    is_awaited: bool = False
-    progress: Progress = field(default_factory=Progress)
-
-
-def send_all(
-    deliveries: Collection[Delivery],
-    files: ReportFiles | None,
-    deadline: float,
-    settings: AutologOptions,
-) -> None:
-    """Queue all deliveries of a report, and wait for them until the deadline."""
-    for delivery in deliveries:
-        _send(delivery, files, deadline, settings, is_only_one=len(deliveries) == 1)
-
-
-def _send(
-    delivery: Delivery, files: ReportFiles | None, deadline: float, settings: AutologOptions, *, is_only_one: bool
-) -> None:
-    is_over = threading.Lock()
-
-    def clean_up() -> None:
-        # Of a delivery that is given up and ends after all, only the first end counts.
-        if is_over.acquire(blocking=False) and files is not None:
-            files.release()
-
-    def work() -> None:
-        try:
-            inform(settings, logging.INFO, f"Logged the report of {delivery.model} to {delivery.deliver()}.")
-        except Exception as error:
-            # This runs in a worker thread, where a raised exception would be lost.
-            kind = type(error).__name__ + ("" if is_only_one else f" of {delivery.place}")
-            problem = not_logged(delivery.model, str(error))
-            if unreachable(delivery.store) is not None:
-                there = "" if is_only_one else " there"
-                problem += (
-                    f" Fits of the next {AVOIDED_S:.0f} seconds get no report{there}. Call autolog() again to retry at "
-                    "once."
-                )
-            warn_once(settings, kind, problem)
-        finally:
-            clean_up()
-
-    def lose() -> None:
-        inform(settings, logging.WARNING, _lost(delivery))
-        clean_up()
-
-    left = math.inf if delivery.is_awaited else max(deadline - time.perf_counter(), LEAST_WAIT_S)
-    try:
-        post(Upload(delivery.store, work, lose, delivery.progress), min(left, threading.TIMEOUT_MAX))
-    except TrackingError as error:
-        inform(settings, logging.WARNING, not_logged(delivery.model, str(error)))
-        clean_up()
+def _free_prefix(used: set[str], prefix: str) -> str:
+    """Return `prefix`, or else the first of ``<prefix>_2``, ``<prefix>_3`` and so on that is not used."""
+    numbered, count = prefix, 1
+    while numbered in used:
+        count += 1
+        numbered = f"{prefix}_{count}"
+    return numbered
 
 
 def not_logged(model: str, problem: str) -> str:
@@ -392,14 +299,15 @@ def not_logged(model: str, problem: str) -> str:
     return f"The report of {model} was not logged: {problem}"
 
 
-def _lost(delivery: Delivery) -> str:
+def _lost(upload: ReportUpload) -> str:
+    place = "tracking server" if upload.tracking_uri.startswith(("http://", "https://")) else "store"
     lost = (
-        f"The report of {delivery.model} was not sent completely before the program ended, because the "
-        f"{delivery.place} was too slow. To log it, analyse the model again."
+        f"The report of {upload.report.model} was not sent completely before the program ended, because the {place} "
+        "was too slow. To log it, analyse the model again."
     )
-    if delivery.progress.makes_run:
+    if upload.progress.makes_run:
         return f"{lost} A run was being made for it and may stay RUNNING."
-    run = delivery.progress.run_id
+    run = upload.progress.run_id
     return lost if run is None else f"{lost} Its run {run} is marked FAILED."
 
 
@@ -437,7 +345,7 @@ def link_logged(settings: AutologOptions, *models: object) -> None:
             if found.upload is not None and model_id not in posted:
                 posted.add(model_id)
                 # The object may have grown since, as where a search for its size logs each one.
-                _post(found.upload, model_id, lambda problem: inform(settings, logging.INFO, problem), settings)
+                _post(found.upload, model_id, lambda problem: inform(settings, logging.INFO, problem))
 
 
 def forget_report(model: object) -> None:
@@ -446,14 +354,14 @@ def forget_report(model: object) -> None:
     found.upload, found.model_ids = None, []
 
 
-def start_linking(settings: AutologOptions, report_grown: Callable[[object], object]) -> None:
-    """Link models from now on, whichever function of MLflow logs them; `report_grown` reports one that grows."""
+def start_linking(settings: AutologOptions) -> None:
+    """Link models from now on, whichever function of MLflow logs them."""
     global _original
     from mlflow.models import Model
 
     if _original is None:
         _original = Model.log.__func__
-        Model.log = classmethod(_linking(_original, settings, report_grown))  # type: ignore[method-assign]
+        Model.log = classmethod(_linking(_original, settings))  # type: ignore[method-assign]
 
 
 def stop_linking() -> None:
@@ -467,14 +375,10 @@ def stop_linking() -> None:
     _fitted.clear()
 
 
-def _linking(
-    original: Callable[..., Any], settings: AutologOptions, report_grown: Callable[[object], object]
-) -> Callable[..., Any]:
+def _linking(original: Callable[..., Any], settings: AutologOptions) -> Callable[..., Any]:
     def log(cls: type[Model], *args: Any, **options: Any) -> Any:
         logged = original(cls, *args, **options)
         if settings.process == os.getpid():
-            for value in options.values():
-                report_grown(value)
             attempt(settings, lambda: _link(logged.model_id, options, settings))
         return logged
 
@@ -490,17 +394,18 @@ def _link(model_id: str | None, options: dict[str, Any], settings: AutologOption
             if hasattr(value, "predict"):
                 found.model_ids.append(str(model_id))
         elif found.upload.tracking_uri == mlflow.get_tracking_uri():
-            _post(found.upload, str(model_id), lambda problem: warn_once(settings, "link", problem), settings)
+            _post(found.upload, str(model_id), lambda problem: warn_once(settings, "link", problem))
 
 
-def _post(upload: ReportUpload, model_id: str, tell: Callable[[str], object], settings: AutologOptions) -> None:
+def _post(upload: ReportUpload, model_id: str, tell: Callable[[str], object]) -> None:
     """Queue the link behind the upload of the report itself, and tell where it could not be made."""
 
     def work() -> None:
         try:
             if upload.progress.logged is not None:
                 _link_in_store(upload, upload.progress.logged, model_id)
-                inform(settings, logging.INFO, f"Linked the report of {upload.report.model} to the model {model_id}.")
+                done = f"Linked the report of {upload.report.model} to the model {model_id}."
+                inform(upload.settings, logging.INFO, done)
         except Exception as error:
             # This runs in a worker thread, where a raised exception would be lost.
             tell(_not_linked(upload, model_id, error))
@@ -529,8 +434,8 @@ def _link_in_store(upload: ReportUpload, logged: LoggedReport, model_id: str) ->
         if upload.data_digest is not None:
             client.set_logged_model_tags(model_id, {DIGEST_TAG: upload.data_digest})
         content = run_content(upload.report, None, upload.progress.prefix)
-        if upload.files is None:
+        if upload.settings.log_artifacts:
+            link_report(client, stored, content, logged, files)
+        else:
             # Without its JSON, there is no report that the gate could read.
             log_model_scalars(client, stored, content, logged.run_id)
-        else:
-            link_report(client, stored, content, logged, files)

@@ -200,7 +200,7 @@ def _in_fork(work: Callable[[], None]) -> None:
 OPTIONS = (
     "--holdout", "--criterion", "--tolerance", "--max-size", "--sample-weight", "--groups",
     "--random-state", "--n-jobs", "--format", "--json", "--html", "--log", "--experiment", "--run-id", "--picture",
-    "--max-size-ratio", "--min-agreement", "--help", "--engine", "--", "--nonsense",
+    "--max-size-ratio", "--min-agreement", "--help", "--", "--nonsense",
 )  # fmt: skip
 WORDS = (
     "", "0", "-1", "1e308", "nan", "inf", "0.99", "3", "x", "a\x1b[31m", "/nowhere/x", ".", "..", "auto", "path",

@@ -295,5 +295,5 @@ def test_pipelines_of_spark_take_no_table() -> None:
         type(name, (), {"__module__": "pyspark.ml.feature"})() for name in ("StringIndexerModel", "VectorAssembler")
     ]
     pipeline = type("PipelineModel", (), {"__module__": "pyspark.ml.pipeline", "stages": stages})()
-    with pytest.raises(UnsupportedModelError, match=r"\(StringIndexerModel\).* --engine spark"):
+    with pytest.raises(UnsupportedModelError, match=r"\(StringIndexerModel\).* ens_plugin.spark.analyze"):
         rows_for_model(pd.DataFrame({"plan": ["a", "b"], "y": [0, 1]}), pipeline, target="y")

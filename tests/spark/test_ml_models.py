@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -15,10 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 import ens_plugin
-from ens_plugin import EnsembleReport, spark
+from ens_plugin import spark
 from ens_plugin.adapters import find_adapter
-from ens_plugin.cli import main
-from ens_plugin.errors import BagError, ClusterError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import ClusterError, InputError, NotFittedError, UnsupportedModelError
 from tests.extras import INSTALL
 from tests.spark.cases import largest_difference
 
@@ -165,8 +163,6 @@ def test_models_of_xgboost_spark_are_judged_by_their_booster(session: Any, targe
     rest = table()[500:]
     local = ens_plugin.analyze(model, rest[NUMBERS], rest[LABELS[target]].to_numpy(), data="holdout", n_jobs=1)
     assert largest_difference(local, report) < ROUNDING
-    with pytest.raises(BagError, match="several machines"):
-        spark.analyze(model, held_out(session), label_col=LABELS[target], data="oob", row_id_col="kind")
 
 
 def test_missing_value_that_the_booster_does_not_know_is_refused(session: Any) -> None:
@@ -250,36 +246,7 @@ def test_rows_that_a_stage_refuses(session: Any) -> None:
         spark.analyze(fitted_pipeline("two"), held_out(session).drop("x1"), label_col="two")
 
 
-def test_training_rows_are_refused(session: Any) -> None:
-    with pytest.raises(BagError, match=r"RandomForestClassificationModel .*holdout"):
-        spark.analyze(fitted_pipeline("two"), held_out(session), label_col="two", data="oob", row_id_col="kind")
-
-
 def test_nothing_is_left_on_the_disk(session: Any, tmp_path: Path) -> None:
     session.sparkContext.setCheckpointDir(str(tmp_path))
     find_adapter(fitted_pipeline("two").stages[-1])
     assert [path for path in tmp_path.rglob("*") if "ens_plugin" in path.name] == []
-
-
-def test_model_of_mlflows_spark_flavour_from_the_command_line(
-    session: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import mlflow
-
-    # PySpark takes a main module without a file, as that of pytest-xdist's workers, for a doctest, and exits.
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
-    mlflow.spark.save_model(
-        fitted_pipeline("two"),
-        str(tmp_path / "model"),
-        dfs_tmpdir=str(tmp_path / "scratch"),
-        pip_requirements=["pyspark"],
-    )
-    table()[500:].to_parquet(tmp_path / "rows.parquet", index=False)
-    options = f"--engine spark --data {tmp_path}/rows.parquet --target two --holdout --format json"
-    with pytest.raises(SystemExit) as stopped:
-        main(["analyze", str(tmp_path / "model"), *options.split()])
-    found = EnsembleReport.from_json(capsys.readouterr().out)
-    assert stopped.value.code in (0, None)
-    assert (
-        largest_difference(spark.analyze(fitted_pipeline("two"), held_out(session), label_col="two"), found) < ROUNDING
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.errors import InputError
 from ens_plugin.registry import Rightsizing, rightsize
 from ens_plugin.registry.rightsizing import LoggedCut
 from ens_plugin.sizing.truncate import Check
@@ -136,25 +134,6 @@ def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: s
     assert requirements(uri) == requirements(source.model_uri)
 
 
-@pytest.mark.usefixtures("quick")
-def test_limits_go_before_the_recommended_size(embedded: Client, name: str) -> None:
-    log(Case("sklearn", forest(), options=CLOUDPICKLE), name)
-    # The pickle of a model that was loaded is some bytes longer, because equal parts are no longer one object.
-    limit = np.mean([len(pickle.dumps(ens_plugin.truncate(forest(), size))) for size in (6, 7)])
-    found = rightsize(f"models:/{name}/1", X, Y, max_bytes=limit, max_latency=10.0, **EASY)
-    assert (found.outcome, found.allowed) == ("logged", 6)
-    assert len(load_model(f"models:/{name}/2").estimators_) == 6
-    assert [check.name for check in found.checks] == ["error"]
-    recommended = found.report.recommended_size
-    assert f"60 members cut to the 6 that the limits allow; recommended: {recommended}." in found.sentence
-
-
-@pytest.mark.usefixtures("embedded")
-def test_limits_that_are_no_limits_are_refused_before_anything_is_read() -> None:
-    with pytest.raises(InputError, match="max_bytes must be a positive finite number"):
-        rightsize("models:/nobody/1", X, Y, max_bytes=-1)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
@@ -187,13 +166,13 @@ def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
 
     linked = linked_metrics(embedded, logged.model_id)
     assert found.cut_report is not None
-    assert found.savings is not None
+    assert found.costs is not None
     assert linked["ens.accuracy"] == [1.0 - found.cut_report.error]
     assert linked["ens.n_members"] == [size]
     assert linked["ens.rightsize.n_members_before"] == [60]
-    assert linked["ens.rightsize.bytes_before"] == [found.savings.bytes_now]
-    assert linked["ens.rightsize.bytes_after"] == [found.savings.bytes_cut]
-    assert linked["ens.rightsize.predict_seconds_after"] == [found.savings.predict_seconds_cut]
+    assert linked["ens.rightsize.bytes_before"] == [found.costs.bytes.at(60)]
+    assert linked["ens.rightsize.bytes_after"] == [found.costs.bytes.at(size)]
+    assert linked["ens.rightsize.latency_after"] == [found.costs.latency.at(size)]
     assert "ens.rightsize.agreement" not in linked
     assert embedded.get_logged_model(source.model_id).metrics in (None, [])
 
@@ -228,8 +207,8 @@ def test_rows_in_lists_and_a_pipeline_with_a_function_of_no_module_are_taken(emb
     log(Case("sklearn", model, options=CLOUDPICKLE), name)
     found = rightsize(f"models:/{name}/1", X.to_numpy().tolist(), Y.tolist(), **EASY)
     assert found.outcome == "logged"
-    assert found.savings is not None
-    assert found.savings.n_rows == len(Y)
+    assert found.costs is not None
+    assert found.costs.batch_rows == len(Y)
 
 
 @pytest.mark.usefixtures("quick")
@@ -288,8 +267,7 @@ def test_autologging_makes_no_runs_of_the_members_timed(embedded: Client, name: 
     mlflow.sklearn.autolog(silent=True)
     ens_plugin.autolog(silent=True)
     found = rightsize(f"models:/{name}/1", X, Y, **EASY)
-    assert found.savings is not None
-    assert found.savings.fit_seconds_per_member is not None
+    assert found.costs is not None
     assert counts(embedded) == Counts(before.runs + 1, before.models + 1, before.versions + 1)
 
 
@@ -319,7 +297,7 @@ def test_printed_it_tells_what_became_of_the_model() -> None:
         "Registered as version 8 of churn; no alias was moved."
     )
     assert max(map(len, str(found).splitlines())) <= 80
-    assert "Not registered; use register='NAME'" in str(replace(found, logged=LoggedCut("abc", "m-1")))
+    assert "Not registered; name a registered model" in str(replace(found, logged=LoggedCut("abc", "m-1")))
     larger = replace(found, cut_report=cut_to(report, size + 2)).sentence
     assert f"60 members cut to {size + 2}, where {size} were recommended: smaller models were not enough" in larger
     left_alone = Rightsizing("models:/a\x1b[2J/1", "not_needed", report)

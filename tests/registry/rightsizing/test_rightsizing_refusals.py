@@ -85,8 +85,6 @@ def test_exactly_the_recommended_size_is_left_alone() -> None:
     assert size is not None
     found = rightsize_analysed(SOURCE, analysed(replace(report, n_members=size)), None)
     assert found.outcome == "not_needed"
-    assert "the limits" not in found.sentence
-    assert "no more than the limits allow" in replace(found, allowed=size).sentence
 
 
 def test_a_size_that_is_not_known_is_no_answer() -> None:
@@ -177,8 +175,8 @@ REFUSED: list[tuple[Any, dict[str, Any], type[EnsPluginError], str]] = [
     ("models:/nobody/1", {}, TrackingError, "not found"),
     ("models:/nobody@champion", {}, TrackingError, "not found"),
     ("models:/nobody/latest", {}, InputError, "is not the URI of a registered version"),
-    ("models:/m-0000", {}, ModelLoadError, "MLflow found no model"),
-    ("runs:/00000000000000000000000000000000/model", {}, ModelLoadError, "MLflow found no model"),
+    ("models:/m-0000", {}, ModelLoadError, "could not load a model from"),
+    ("runs:/00000000000000000000000000000000/model", {}, ModelLoadError, "could not load a model from"),
     ("{there}@nobody", {}, GateError, "has the alias 'nobody'"),
 ]
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import mlflow
 import pytest
 
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import TrackingError
+from ens_plugin.tracking.settings import AutologOptions
 from ens_plugin.tracking.uploads import ReportUpload, deliver
 from tests.reports import classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS
@@ -17,14 +19,13 @@ pytestmark = MLFLOW_WARNINGS
 REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 
 
-def upload(**changes: object) -> ReportUpload:
+def upload(prefix: str = "ens", **changes: object) -> ReportUpload:
     whole = ReportUpload(
         report=REPORT,
-        files=None,
         tracking_uri=mlflow.get_tracking_uri(),
         run_id=None,
-        prefix="ens",
         data_digest="v1:0",
+        settings=AutologOptions(False, False, 0.1, prefix, False, AnalysisOptions()),
     )
     return replace(whole, **changes)  # type: ignore[arg-type]
 
@@ -55,12 +56,6 @@ class TestDeliver:
         run = embedded.get_run(deliver(upload()))
         assert random.getstate() == before
         assert str(run.info.run_name).startswith(REPORT.model)
-
-    def test_no_run_is_made_when_the_program_has_ended(self, embedded: mlflow.MlflowClient) -> None:
-        late = upload()
-        assert late.progress.give_up()
-        with pytest.raises(TrackingError, match="program ended before"):
-            deliver(late)
 
     def test_a_run_that_was_made_for_nothing_is_failed(
         self, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch

@@ -33,7 +33,7 @@ from ens_plugin.errors import InputError
 from ens_plugin.tracking.autologging import FinishedFit, findings_on_steps
 from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.settings import AutologOptions
-from ens_plugin.tracking.uploads import send_all, wait_until_sent
+from ens_plugin.tracking.uploads import send_report, wait_until_sent
 from tests.extras import INSTALL, lightgbm, xgboost
 from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
 from tests.tracking.fits import top_runs
@@ -96,10 +96,10 @@ class TestOptions:
         log: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        def send_late(deliveries: Any, files: Any, deadline: float, settings: AutologOptions) -> None:
-            send_all(deliveries, files, -math.inf, settings)
+        def send_late(upload: Any, deadline: float) -> None:
+            send_report(upload, -math.inf)
 
-        monkeypatch.setattr("ens_plugin.tracking.autologging.send_all", send_late)
+        monkeypatch.setattr("ens_plugin.tracking.autologging.send_report", send_late)
         autolog()
         classifier().fit(X, y)
         assert wait_until_sent(60)

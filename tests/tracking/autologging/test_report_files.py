@@ -11,50 +11,10 @@ from typing import Any
 
 import pytest
 
-from ens_plugin.tracking.uploads import ReportFiles
-from tests.reports import classification_report
 from tests.tracking.stores import new_store
 
 FILES = {"report.json", "report.html", "curve.csv"}
-FIGURES = {"error_curve.png", "agreement.png", "bias_variance.png"}
-
-
-def names(folder: Path | None) -> set[str]:
-    return set() if folder is None else {path.name for path in folder.iterdir()}
-
-
-def test_the_first_delivery_writes_the_files_and_the_last_one_removes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Path] = []
-    monkeypatch.setattr("ens_plugin.tracking.uploads.render_artifacts", lambda report, folder: written.append(folder))
-    files = ReportFiles(classification_report(), 2, with_figures=False)
-    assert written == []
-    assert files.folder() == files.folder()
-    assert len(written) == 1
-    files.release()
-    assert written[0].exists()
-    files.release()
-    assert not written[0].exists()
-
-
-@pytest.mark.parametrize("with_figures", [True, False])
-def test_figures_are_apart_from_the_files_which_mlflow_gets(with_figures: bool) -> None:
-    files = ReportFiles(classification_report(), 1, with_figures=with_figures)
-    assert names(files.figures) == (FIGURES if with_figures else set())
-    assert names(files.folder()) == FILES
-    files.release()
-
-
-def test_a_folder_that_cannot_be_written_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(report: object, folder: object) -> None:
-        raise OSError("No space left on device")
-
-    files = ReportFiles(classification_report(), 1, with_figures=False)
-    with monkeypatch.context() as changed:
-        changed.setattr("ens_plugin.tracking.uploads.render_artifacts", fail)
-        with pytest.raises(OSError, match="No space left"):
-            files.folder()
-    assert names(files.folder()) == FILES
-    files.release()
+FIGURES = {"error_curve.png", "agreement.png"}
 
 
 SMALL_FITS = """

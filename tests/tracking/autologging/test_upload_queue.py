@@ -111,10 +111,7 @@ class TestEnd:
         assert self.end(Progress(is_reachable=True), 0.05) == (True, False)
 
     def test_gives_up_what_takes_long(self) -> None:
-        progress = Progress(is_reachable=True)
-        assert self.end(progress, 30) == (False, True)
-        with pytest.raises(TrackingError, match="ended"):
-            progress.make_run()
+        assert self.end(Progress(is_reachable=True), 30) == (False, True)
 
     def test_waits_for_all_reports_together_and_tells_of_each_that_is_late(self) -> None:
         lost: list[int] = []
@@ -137,21 +134,10 @@ class TestEnd:
 
     def test_waits_longer_for_a_run_that_would_stay_running(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(upload_queue, "ENDING_S", 60.0)
-        progress = Progress(is_reachable=True)
-        progress.make_run()
-        assert self.end(progress, 0.5) == (True, False)
+        assert self.end(Progress(is_reachable=True, makes_run=True), 0.5) == (True, False)
 
     def test_does_not_wait_forever_for_it(self) -> None:
-        progress = Progress(is_reachable=True)
-        progress.make_run()
-        assert self.end(progress, 30) == (False, True)
-        assert progress.makes_run
-
-    def test_does_not_wait_for_more_once_the_run_is_ended(self) -> None:
-        progress = Progress(is_reachable=True)
-        progress.make_run()
-        progress.run_made("0" * 32)
-        assert self.end(progress, 30) == (False, True)
+        assert self.end(Progress(is_reachable=True, makes_run=True), 30) == (False, True)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")

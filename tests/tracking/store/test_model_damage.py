@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ens_plugin.errors import ModelLoadError
-from ens_plugin.tracking import models as model_damage
 from ens_plugin.tracking.models import load_model
 
 X, Y = load_iris(return_X_y=True)
@@ -87,65 +83,6 @@ def test_a_forest_of_other_columns_than_its_trees(tmp_path: Path) -> None:
     joblib.dump(model, tmp_path / "model.joblib")
     with pytest.raises(ModelLoadError, match="a tree of 4 features is a member of an ensemble of 3"):
         load_model(tmp_path / "model.joblib")
-
-
-class Deadly:
-    """What a damaged pickle does to the process that reads it."""
-
-    def __init__(self, function: Any, *arguments: Any) -> None:
-        self.call = (function, arguments)
-
-    def __reduce__(self) -> Any:
-        return self.call
-
-
-def spin(_: str) -> None:
-    while True:
-        pass
-
-
-@pytest.mark.fast_cases("forest")
-@pytest.mark.parametrize("note", ["forest", "lightgbm"])
-def test_a_pickle_that_ends_its_reader(note: str, tmp_path: Path) -> None:
-    """With the name of a booster's library in it, a fresh interpreter reads it; without, a fork."""
-    joblib.dump([note, Deadly(os.abort)], tmp_path / "model.joblib")
-    with pytest.raises(ModelLoadError, match="ended with status -6"):
-        load_model(tmp_path / "model.joblib")
-
-
-@pytest.mark.slow
-def test_beside_a_thread_a_fresh_interpreter_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fork has the locks that the thread held, and nobody to release them."""
-    joblib.dump(forest(), tmp_path / "model.joblib")
-    ended = threading.Event()
-    thread = threading.Thread(target=ended.wait)
-    thread.start()
-    monkeypatch.setattr(model_damage, "_fork", pytest.fail)
-    try:
-        assert load_model(tmp_path / "model.joblib").n_estimators == 5
-    finally:
-        ended.set()
-        thread.join()
-
-
-@pytest.mark.fast_cases("True")
-@pytest.mark.parametrize("only_waits", [False, True])
-def test_a_pickle_that_is_never_read_to_its_end(
-    only_waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_damage, "PATIENCE_S" if only_waits else "CPU_S", 1)
-    endless = Deadly(time.sleep, 60) if only_waits else Deadly(eval, "[0 for _ in iter(int, 1)]")
-    joblib.dump(endless, tmp_path / "model.joblib")
-    with pytest.raises(ModelLoadError, match=r"did not end in 1 s|ended with status -(24|9)"):
-        load_model(tmp_path / "model.joblib")
-
-
-@pytest.mark.parametrize("compress", [("zlib", 3), ("gzip", 3), ("bz2", 3), ("lzma", 3), ("xz", 3)])
-def test_the_library_of_a_compressed_pickle_is_known(compress: Any, tmp_path: Path) -> None:
-    path = tmp_path / "model.joblib"
-    for content, expected in ((["x" * 10**6, "lightgbm"], True), (["x" * 10**6], False)):
-        joblib.dump(content, path, compress=compress)
-        assert model_damage._may_hold_a_booster(path, path.read_bytes()[:64]) == expected
 
 
 def lightgbm_text() -> str:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -74,21 +73,6 @@ def test_an_mlflow_directory_and_both_kinds_of_uri(logged: tuple[str, str], tmp_
     assert logged_model_id(f"runs:/{run_id}/forest") == model_id
     assert logged_model_id(f"models:/{model_id}") == model_id
     assert logged_model_id(str(tmp_path / "saved")) is None
-
-
-class Deadly:
-    """An object whose pickle ends the process that reads it."""
-
-    def __reduce__(self) -> Any:
-        return os.abort, ()
-
-
-def test_an_mlflow_directory_with_a_deadly_pickle_is_refused(tmp_path: Path) -> None:
-    mlflow.sklearn.save_model(FOREST, tmp_path / "saved", serialization_format="cloudpickle", pip_requirements=[])
-    (file,) = (tmp_path / "saved").glob("*.pkl")
-    file.write_bytes(pickle.dumps(Deadly()))
-    with pytest.raises(ModelLoadError, match=r"pkl' is damaged: the process .* ended with status -6"):
-        load_model(tmp_path / "saved")
 
 
 @pytest.mark.usefixtures("embedded")

@@ -39,6 +39,5 @@ def _drawn_once(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def draw(report: EnsembleReport, directory: Path) -> Path:
         return shutil.copytree(rendered / "figures", directory)
 
-    for module in ("log", "uploads"):
-        monkeypatch.setattr(f"ens_plugin.tracking.{module}.render_artifacts", render)
-        monkeypatch.setattr(f"ens_plugin.tracking.{module}.draw_figures", draw)
+    monkeypatch.setattr("ens_plugin.tracking.log.render_artifacts", render)
+    monkeypatch.setattr("ens_plugin.tracking.log.draw_figures", draw)
