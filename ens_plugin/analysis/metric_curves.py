@@ -27,13 +27,13 @@ from ens_plugin.analysis.metric_rows import (
     refuse_no_value,
     with_chance,
 )
+from ens_plugin.analysis.metric_seeds import metric_sd_over_seeds
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
 from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, recommend
-from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes
 from ens_plugin.core.intervals import N_DRAWS, SD_INFLATION, hall_limits, size_interval, size_of_approach
 from ens_plugin.core.label_draws import normal_draws
-from ens_plugin.core.losses import SquaredLoss
+from ens_plugin.core.losses import SquaredLoss, squared_loss
 from ens_plugin.core.sample import Sample, subset_orders
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray, counted, is_tied, previous_odd_size
 from ens_plugin.errors import TooFewMembersError
@@ -457,6 +457,15 @@ def subset_curve(
     by_step = inverse / float(np.diff(law.inverse([half, largest]))[0])
     differences += np.outer(of_step, by_step) + extrapolated[:, None] * (bound - bound[:, -1:])
     return MetricCurve(sizes, values, values[-1] + of_level[:, None] + differences, moments.sd)
+
+
+def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> SquaredLoss | None:
+    """Return the closed form of the mean loss that a metric depends on, up to its scale; None where it has none."""
+    if rows.losses != "squared":
+        return None
+    weight = np.ones(rows.trials.size) if rows.weight is None else rows.weight
+    found = squared_loss(replace(rows.sample, weight=weight), groups=groups)
+    return found if found is not None and found.member_variance > 0.0 else None
 
 
 def _sizes_of_curve(subsets: IntArray, settings: ResolvedOptions) -> FloatArray:
