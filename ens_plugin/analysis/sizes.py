@@ -228,7 +228,7 @@ def _error_size(estimates: Estimates, n_members: int, settings: ResolvedOptions)
     """Return the size by the error, and so by the accuracy."""
     law = estimates.error_draws
     assert law is not None
-    limit = float(law.error[-1])
+    limit = estimates.bias_variance.asymptotic_error
     material = max(MATERIAL_ERROR, MATERIAL_ERRORS * estimates.error_sd)
     goal = Goal("error", "error", _tolerance(limit, RELATIVE_ERROR, material, settings), limit)
     parts = estimates.bias_variance

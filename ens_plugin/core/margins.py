@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.label_draws import (
@@ -184,10 +184,6 @@ class DrawnScores:
         distance = (self.scores[..., 0] - self.scores[..., 1]) / self.spread
         density = np.exp(-0.5 * size * distance**2) / SQRT_TWO_PI
         return np.asarray(density * np.float32(np.sqrt(size)) / self.spread)
-
-    def vote(self, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
-        """Return the votes of members that decide by scores, which hardly ever tie: one for the strongest label."""
-        return np.asarray(self.scores == self.scores.max(axis=2, keepdims=True), dtype=np.int64)
 
     def take(self, rows: AnyIntArray) -> DrawnScores:
         """Return the scores of some of the rows."""
