@@ -344,12 +344,11 @@ def fit_by_label(
     """Return the densities of the rows of each label, near that of all rows, and which of them each row has."""
     # Where bags leave out some rows of a label far more often than others, these may be easier or harder: their
     # densities lean with the logarithm of the number of members.
-    likelihood = np.asarray(rows.likelihood)
 
     def rows_of(chosen: NDArray[np.bool_]) -> RowGroups:
         counts = np.bincount(each.group[chosen], each.weight[chosen], rows.counts.size).astype(np.float64)
         own = np.flatnonzero(counts)
-        return RowGroups(likelihood[own], counts[own])
+        return RowGroups(rows.likelihood[own], counts[own])
 
     own = [overall] * n_labels
     for label in np.unique(each.target[each.weight > 0]).tolist():

@@ -189,7 +189,7 @@ def fit_label_shares(record: LabelRecord) -> LabelShares:
     wrong_support[np.arange(target.size), target] = 0.0
     wrong = np.clip(record.trials - record.support[np.arange(target.size), target], 0.0, record.trials)
     k, n, counts, group = group_counts(wrong, record.trials, weight, votes_per_member=record.of_shares)
-    likelihood = np.asarray(binomial_likelihood(k, n))
+    likelihood = binomial_likelihood(k, n)
     overall = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     if record.of_shares == 1.0:
         # Many votes on few kinds of rows show gaps that a smooth density would fill.
