@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ens_plugin.analysis.labels import subset_rates
 from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.label_shares import LabelRecord, draw_shares, fit_label_shares
+from ens_plugin.core.margins import MarginModel
 from ens_plugin.core.sample import SubsetRates
 from ens_plugin.core.tally import RowBlock
+from ens_plugin.papers.wrong_votes import Mixture
 
 
 def rates_of(record: LabelRecord) -> SubsetRates:
@@ -26,3 +29,10 @@ def rates_of(record: LabelRecord) -> SubsetRates:
 def drawn(record: LabelRecord) -> LabelDraws:
     """Return draws of the shares of a record's rows."""
     return draw_shares(fit_label_shares(record), rates_of(record))
+
+
+def row_means(model: MarginModel | Mixture, by_point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the posterior mean of each row of quantities given at every point, shape (n_quantities, n_rows)."""
+    joint = model.likelihood * (1.0 if model.density is None else model.density.weights)
+    posterior = joint / joint.sum(axis=1, keepdims=True)
+    return np.asarray((by_point @ posterior.T)[:, model.group])

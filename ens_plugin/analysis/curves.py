@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache, partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.analysis.estimates import (
-    SLOW_ROWS,
     Estimates,
     ResolvedOptions,
     algorithmic_sd,
@@ -21,15 +18,13 @@ from ens_plugin.analysis.sizes import (
     target_variance,
     values_size,
 )
-from ens_plugin.core.comparison import influence_on_variance
 from ens_plugin.core.error_curve import (
     hypergeometric_limit,
 )
 from ens_plugin.core.intervals import (
     FittedTail,
 )
-from ens_plugin.core.losses import LossMoments, SquaredLoss, fit_moments, loss_moments
-from ens_plugin.core.sample import Sample
+from ens_plugin.core.losses import LossMoments, SquaredLoss, fit_moments, loss_moments, luck_of_members
 from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import (
     Tally,
@@ -76,8 +71,7 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
     sample = data.sample
     weight = as_row_weight(data.weight, data.tally.n_rows)
     moments = data.moments or _moments(data.tally, weight)
-    luck = _luck_of_members(sample, weight)
-    loss = replace(fit_moments(moments), luck=luck.member_sd)
+    loss = replace(fit_moments(moments), luck=luck_of_members(sample))
     rows = tally_values(sample.block)
     slopes = 2.0 * (rows.mean - rows.target)
     own_variance = slopes**2 * rows.variance / n_members
@@ -96,31 +90,9 @@ def estimate_regression(data: Evidence, n_members: int, settings: ResolvedOption
         sizes={"error": cache(partial(values_size, loss, target_variance(sample), n_members, settings))},
         bias_variance=bias_variance,
         algorithmic_sd=cache(partial(algorithmic_sd, outputs, sample, slopes, own_variance, weight, n_members, groups)),
-        seed_variance=luck.seed_variance,
+        seed_variance=shared_luck_variance(outputs, sample.block.counted, slopes, weight.n_rows),
         findings=(*_tail_doubts(moments, loss.tails[0]), *_concentration(moments)),
     )
-
-
-class _Luck(NamedTuple):
-    """What depends on by which members rows were judged, for all rows alike.
-
-    `member_sd` is the standard deviation of the members' mean variance: members of small bags differ, and one that drew
-    an outlier errs on all rows.  `seed_variance` is the variance over seeds of the mean squared error, without what is
-    independent from row to row.
-    """
-
-    member_sd: float
-    seed_variance: float
-
-
-def _luck_of_members(sample: Sample, weight: RowWeight) -> _Luck:
-    part = sample.some_rows(SLOW_ROWS)
-    block, rows = part.block, tally_values(part.block)
-    deviations = np.square(block.outputs - rows.mean) * influence_on_variance(rows.trials)
-    relative = part.weight / part.weight.mean()
-    of_variance = shared_luck_variance(deviations, block.counted, relative, weight.n_rows)
-    slopes = 2.0 * (rows.mean - rows.target)
-    return _Luck(math.sqrt(of_variance), shared_luck_variance(block.outputs, block.counted, slopes, weight.n_rows))
 
 
 def _concentration(moments: LossMoments) -> tuple[Finding, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.core.intervals import ErrorDraws
+from ens_plugin.core.intervals import DrawnCurve
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.seed_variance import variance_on_fresh_rows, variance_on_held_out_rows
 from ens_plugin.core.tally import RowBlock
@@ -85,7 +85,7 @@ class Estimates:
     sizes: Mapping[str, Callable[[], SizeRecommendation | None]]
     agreement: float | None = None
     findings: tuple[Finding, ...] = ()
-    error_draws: ErrorDraws | None = None
+    error_draws: DrawnCurve | None = None
     error_sd: float = math.nan
     baseline_error: float = math.nan
     seed_variance: float = math.nan

@@ -13,14 +13,12 @@ from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.metric_curves import bootstrap_counts
 from ens_plugin.analysis.metric_rows import MetricRows, metric_rows
+from ens_plugin.analysis.metric_seeds import metric_sd_over_seeds
 from ens_plugin.analysis.metrics import ResolvedMetric
-from ens_plugin.analysis.variance import with_linear_logarithm
 from ens_plugin.core.comparison import OUT_OF_BAG_FACTOR, Difference
 from ens_plugin.errors import InputError
 
 N_RESAMPLES = 400
-# Groups of members that are left out, one after the other.
-N_GROUPS = 20
 # Jeffreys' prior of the mean of a Poisson count adds half a row to its variance.
 PRIOR_ROWS = 0.5
 
@@ -44,7 +42,7 @@ def judge_metric(
     sample = evidence.rows_of_metric
     rows = metric_rows(metric, adapter, sample, labels[sample.rows])
     level = rows.linked_value(rows.linked[rows.known], rows.known)
-    return JudgedMetric(rows, _variance_over_members(rows), error - level)
+    return JudgedMetric(rows, metric_sd_over_seeds(rows, None, np.random.default_rng(0)) ** 2, error - level)
 
 
 def rows_of_both(candidate: JudgedMetric, baseline: JudgedMetric) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -65,6 +63,12 @@ def metric_difference(candidate: JudgedMetric, baseline: JudgedMetric, level: fl
             f"The {candidate.rows.metric.name} of one of the ensembles is infinite at its size: all members give the "
             "labels of some rows probability 0. Its report states from which size on it is finite. Compare by "
             "'neg_brier_score', or train members whose leaves are not pure (min_samples_leaf)."
+        )
+    if math.isnan(candidate.seed_variance) or math.isnan(baseline.seed_variance):
+        raise InputError(
+            f"Nothing tells how the {candidate.rows.metric.name} of one of the ensembles varies over seeds: halves "
+            "of its members have no value, are fewer than two members, or are not combined by their mean. Train more "
+            "members, or compare by another metric."
         )
     places = rows_of_both(candidate, baseline)
     values = [
@@ -122,26 +126,5 @@ def _commonest_other(target: NDArray[np.intp], predicted: NDArray[np.intp], n_la
 
 
 def _row_factor(rows: MetricRows) -> float:
-    """Return the factor from the variance over bootstrap samples to that over rows: above 1 for log losses out of bag.
-
-    For other metrics, the jackknife over members out of bag is too large by about as much, so the factor is 1.
-    """
-    return OUT_OF_BAG_FACTOR if rows.losses == "log" and not rows.sample.block.counted.all() else 1.0
-
-
-def _variance_over_members(rows: MetricRows) -> float:
-    """Return the variance of the metric over seeds, by the jackknife that leaves out groups of members."""
-    sample = rows.sample
-    n_groups = min(N_GROUPS, sample.block.counted.shape[0])
-    group = np.arange(sample.block.counted.shape[0]) % n_groups
-    values = np.array([_without(rows, group == left_out) for left_out in range(n_groups)])
-    return float((n_groups - 1) / n_groups * np.sum((values - values.mean()) ** 2))
-
-
-def _without(rows: MetricRows, left_out: NDArray[np.bool_]) -> float:
-    """Return the metric without some of the members, on the rows that others predict."""
-    part = rows.without_members(left_out)
-    output = part.linked[part.known]
-    if rows.losses == "log":
-        output = with_linear_logarithm(output, rows.linked[part.known])
-    return part.linked_value(output, part.known)
+    """Return the factor from the variance over bootstrap samples to that over rows: losses out of bag go together."""
+    return 1.0 if rows.is_of_labels or rows.sample.block.counted.all() else OUT_OF_BAG_FACTOR

@@ -19,8 +19,8 @@ from ens_plugin.analysis.evidence import Evidence
 from ens_plugin.analysis.sizes import agreement_size
 from ens_plugin.core.alike_rows import merge_alike
 from ens_plugin.core.comparison import row_losses
-from ens_plugin.core.error_curve import Anchor, anchor_models, subset_limit, subset_sizes, tie_probability
-from ens_plugin.core.intervals import ErrorDraws, wilson_interval
+from ens_plugin.core.error_curve import Anchor, anchor_models, subset_limit, subset_sizes
+from ens_plugin.core.intervals import DrawnCurve, wilson_interval
 from ens_plugin.core.jackknife import left_out_sd
 from ens_plugin.core.label_draws import Draws, LabelDraws, normal_draws
 from ens_plugin.core.label_shares import DrawnShares, draw_shares, fit_label_shares, record_labels
@@ -44,7 +44,6 @@ from ens_plugin.core.validation import (
     AnyIntArray,
     FloatArray,
     counted,
-    is_tied,
     previous_odd_size,
 )
 from ens_plugin.core.votes import warn_of_few_rows
@@ -63,7 +62,8 @@ N_MATRICES = 100
 # Relative errors of what the row model takes off the error observed, which is largest where many labels have few votes
 # each, and of what an error is above its limit.
 MODEL_ERROR, EXCESS_ERROR = 0.3, 0.2
-LARGEST_TIED = 64
+# Votes of more members tie so rarely that a label's error changes by less than its noise.
+LARGEST_TIED = 200
 # Of each label, at least; of all together, SLOW_ROWS.
 LEAST_OF_LABEL = 300
 # Luck of the members that is a smaller part of that of the rows hardly widens an interval.
@@ -167,37 +167,16 @@ class LabelEstimates:
         return between(self.sizes, values, wanted)
 
     def error_at(self, wanted: FloatArray) -> FloatArray:
-        """Return the error at any size, with ties resolved as by the library."""
-        error = self.between(self.error, previous_odd_size(wanted, self.ties_to))
-        shift = self.even_shift(wanted)
-        return error if shift is None else np.clip(error + shift * is_tied(wanted, self.ties_to), 0.0, 1.0)
-
-    @cached_property
-    def _ties(self) -> FloatArray:
-        """Return the probability that votes on two labels tie at the even size above each size, (n_sizes, n_rows)."""
-        assert isinstance(self.draws.outputs, DrawnShares)
-        wrong = self.draws.outputs.shares[..., 1]
-        found = tie_probability(wrong.ravel(), self.sizes[:-1] + 1.0).reshape(-1, *wrong.shape).mean(axis=2)
-        return np.vstack([found, np.zeros(wrong.shape[0])])
-
-    def even_shift(self, wanted: ArrayLike, code: int | None = None) -> FloatArray | None:
-        """Return the error at even sizes if the first of two labels wins ties, minus that if a tie is half an error."""
-        # An odd size is replaced by the even one above it. It is that of all rows, or of those of one label. None where
-        # votes do not tie so often.
-        if not np.isinf(self.ties_to):
-            return None
-        target, share = self.draws.target, self.draws.share
-        weight = share if code is None else share * (target == code) / max(share[target == code].sum(), NEGLIGIBLE)
-        even = 2.0 * np.ceil(np.asarray(wanted, dtype=np.float64) / 2.0)
-        return between(self.sizes + 1.0, self._ties @ (np.where(target == 0, -0.5, 0.5) * weight), even)
+        """Return the error at any size; a tie is half an error."""
+        return self.between(self.error, previous_odd_size(wanted, self.ties_to))
 
     def agreement(self, n_members: int) -> float:
         """Return the share of labels of so many members that are the infinite ensemble's."""
         size = previous_odd_size(float(n_members), self.ties_to)
         return 1.0 - float(self.of_agreement.mean(self.of_agreement.changes(size))[0])
 
-    def error_law(self, random_state: int) -> ErrorDraws:
-        """Return the error by size with draws of it."""
+    def error_law(self, random_state: int) -> DrawnCurve:
+        """Return by how much the error exceeds its limit, by size, with draws of it."""
         rng = np.random.default_rng([random_state, 1])
         noise = normal_draws(rng, self.draws.covariance(self.errors), N_DRAWS)
         of_excess, of_limit = rng.standard_normal((2, N_DRAWS, 1))
@@ -205,10 +184,9 @@ class LabelEstimates:
         noise += self.draws.limit_sd * of_limit * self.share_of_model
         # The law itself is interpolated in straight lines.
         sizes = _close_sizes(self.sizes)
-        shift = self.even_shift(sizes[:-1])
-        above = None if shift is None else np.append(shift, 0.0)
-        draws = self.between(self.error + noise, sizes)
-        return ErrorDraws(sizes, self.between(self.error, sizes), draws, above)
+        curves = self.between(np.vstack([self.error, self.error + noise]), sizes)
+        excess = np.maximum(curves - curves[:, -1:], 0.0)
+        return DrawnCurve(sizes, excess[0], excess[1:], self.ties_to)
 
     def of_label(self, code: int, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the error of the rows of one label at any size, and its standard deviation over samples of rows."""
@@ -216,13 +194,11 @@ class LabelEstimates:
         part = self.draws.take(rows)
         values = part.errors(previous_odd_size(wanted, self.ties_to))
         error = part.mean(values)
-        shift = self.even_shift(wanted, code)
-        if shift is not None:
-            error = error + shift * is_tied(wanted, self.ties_to)
-        elif self.has_votes:
-            # Votes of more members tie so rarely that a label's error changes by less than its noise.
+        if self.has_votes:
+            # Libraries give a tie to the first label. Of the error of all rows, that changes next to nothing.
+            assert isinstance(part.outputs, DrawnShares)
             for place in np.flatnonzero(wanted <= LARGEST_TIED):
-                error[place] += part.share @ part.tie_shift(int(wanted[place]))
+                error[place] += part.share @ part.outputs.tie_shift(int(wanted[place]), part.rivals, part.target)
         return error, part.sd(values)
 
     def confusions(self, place: int, weights: FloatArray) -> FloatArray:
@@ -273,7 +249,7 @@ def scaled_errors(matrices: FloatArray, factors: FloatArray) -> FloatArray:
     return scaled
 
 
-def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_to: float = 0.0) -> ErrorDraws:
+def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_to: float = 0.0) -> DrawnCurve:
     """Return the share of labels that are not the infinite ensemble's at some sizes, with draws of it."""
     # `ties_to` is the largest even size up to which votes change as many labels as those of a member less.
     changes = draws.changes(sizes)
@@ -283,7 +259,7 @@ def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_
     noise, by_luck = normal_draws(rng, relative, N_DRAWS), draws.means_by_luck(changes, rng, N_DRAWS)
     wanted = _close_sizes(sizes)
     loss, noise, by_luck = (between(sizes, values, wanted) for values in (loss, noise, by_luck))
-    return ErrorDraws(wanted, loss, by_luck * np.exp(np.clip(noise, -MOST_LOG_SD, MOST_LOG_SD)), ties_to=ties_to)
+    return DrawnCurve(wanted, loss, by_luck * np.exp(np.clip(noise, -MOST_LOG_SD, MOST_LOG_SD)), ties_to)
 
 
 def draw_alike_rows(
@@ -542,11 +518,7 @@ def _deciding_outputs(block: RowBlock) -> tuple[NDArray[Any], FloatArray]:
 def _curve(found: LabelEstimates, settings: ResolvedOptions, weight: RowWeight) -> ErrorCurve:
     lower, upper = wilson_interval(found.error, found.sd, weight.n_effective, settings.interval_level)
     untied = previous_odd_size(settings.sizes, found.ties_to)
-    shift = found.even_shift(settings.sizes)
-    here = 0.0 if shift is None else shift * is_tied(settings.sizes, found.ties_to)
-    error, low, high = (
-        np.clip(found.between(values, untied) + here, 0.0, 1.0) for values in (found.error, lower, upper)
-    )
+    error, low, high = (np.clip(found.between(values, untied), 0.0, 1.0) for values in (found.error, lower, upper))
     return ErrorCurve(
         sizes=settings.sizes,
         error=error,
@@ -560,7 +532,6 @@ def _curve(found: LabelEstimates, settings: ResolvedOptions, weight: RowWeight) 
         interval_level=settings.interval_level,
         check=found.missed,
         ties_to=found.ties_to,
-        even_shift=shift,
     )
 
 

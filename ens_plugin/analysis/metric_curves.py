@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
@@ -27,15 +27,15 @@ from ens_plugin.analysis.metric_rows import (
     refuse_no_value,
     with_chance,
 )
+from ens_plugin.analysis.metric_seeds import metric_sd_over_seeds
 from ens_plugin.analysis.metrics import ResolvedMetric, ranking_notes
 from ens_plugin.analysis.sizes import Goal, NoLimit, SizeLaw, recommend
-from ens_plugin.analysis.variance import closed_form, metric_sd_over_seeds
 from ens_plugin.core.error_curve import ERROR_FACTOR, Extrapolation, extrapolate, subset_sizes
-from ens_plugin.core.intervals import N_DRAWS, SD_INFLATION, hall_limits, size_interval, size_of_approach
+from ens_plugin.core.intervals import N_DRAWS, SD_INFLATION, DrawnCurve, hall_limits
 from ens_plugin.core.label_draws import normal_draws
-from ens_plugin.core.losses import SquaredLoss
+from ens_plugin.core.losses import SquaredLoss, squared_loss
 from ens_plugin.core.sample import Sample, subset_orders
-from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray, counted, is_tied, previous_odd_size
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted, previous_odd_size
 from ens_plugin.errors import TooFewMembersError
 from ens_plugin.findings import Finding, finding
 from ens_plugin.report.result import BiasVariance, ErrorCurve, MetricBasis, SizeRecommendation, ZeroProbabilities
@@ -63,132 +63,30 @@ NORMAL_GRID = np.linspace(-3.5, 3.5, 15)
 MOST_SKEWNESS = 0.4
 
 
-@dataclass(frozen=True, eq=False)
-class MetricCurve:
-    """A metric at ascending sizes, the last of them infinity, with draws of shape (n_draws, n_sizes).
-
-    `level_sd` is its standard deviation over samples of the rows; `tie_effects` are what ties of hard votes add to it
-    at the even size above each size, None without such ties.
-    """
-
-    sizes: FloatArray
-    values: FloatArray
-    draws: FloatArray
-    level_sd: float
-    tie_effects: FloatArray | None = None
-
-    @property
-    def limit(self) -> float:
-        """Return the metric of the infinite ensemble."""
-        return float(self.values[-1])
-
-    def at(self, sizes: ArrayLike) -> FloatArray:
-        """Return the metric at each size, linear in 1/size between those of the curve, with ties at even ones."""
-        wanted = np.asarray(sizes, dtype=np.float64)
-        shift = self.even_shift(wanted)
-        if shift is None:
-            return self._between(wanted, self.values)
-        untied = self._between(previous_odd_size(wanted, np.inf), self.values)
-        return np.asarray(untied + np.where(is_tied(wanted, np.inf), shift, 0.0))
-
-    def even_shift(self, sizes: ArrayLike) -> FloatArray | None:
-        """Return what ties add to the metric at each size, or at the even size above an odd one; None without ties."""
-        if self.tie_effects is None:
-            return None
-        even = previous_odd_size(sizes, np.inf) + 1.0
-        return np.asarray(np.interp(1.0 / even, 1.0 / (self.sizes[::-1] + 1.0), self.tie_effects[::-1]))
-
-    def change_sd(self, sizes: FloatArray, known: float) -> FloatArray:
-        """Return the standard deviation, over draws, of the metric's difference from its value at a known size."""
-        wanted = np.append(sizes, known)
-        values = np.array([self._between(wanted, draw) for draw in self.draws])
-        return np.asarray((values[:, :-1] - values[:, -1:]).std(axis=0, ddof=1))
-
-    def close_size(self, distance: float) -> float:
-        """Return the smallest size from which on the metric is within a distance of its limit; infinity if none is."""
-        return self._first_close(self.values, distance)
-
-    def size_draws(self, settings: ResolvedOptions) -> FloatArray:
-        """Return :meth:`close_size` of each draw, shape (n_draws,); infinity where above `max_size`."""
-        distances = np.maximum(settings.metric_distances(self.draws[:, -1]), LEAST_DISTANCE)
-        found = np.array([self._first_close(draw, far) for draw, far in zip(self.draws, distances, strict=True)])
-        return np.where(found <= settings.max_size, found, np.inf)
-
-    def _first_close(self, values: FloatArray, distance: float) -> float:
-        """Return the size from which on values stay within a distance of the last, at odd sizes and at even ones."""
-        odd = _first_close(self.sizes, values, distance)
-        if self.tie_effects is None:
-            return odd
-        even = _first_close(self.sizes + 1.0, values + self.tie_effects, distance)
-        # The last far sizes are the odd one below the first close odd one, and likewise of even sizes.
-        odd, even = 2.0 * np.ceil((odd - 1.0) / 2.0) + 1.0, 2.0 * np.ceil(even / 2.0)
-        return float(max(odd - 1.0, even - 1.0, 1.0))
-
-    def _between(self, sizes: FloatArray, values: FloatArray) -> FloatArray:
-        return np.asarray(np.interp(1.0 / sizes, 1.0 / self.sizes[::-1], values[::-1]))
-
-
-def _first_close(sizes: FloatArray, values: FloatArray, distance: float) -> float:
-    """Return the size from which on the values stay within a distance of the last one; infinity where none does."""
-    return float(np.ceil(size_of_approach(sizes, np.abs(values[:-1] - values[-1]) - distance) - ROUNDING))
-
-
-@dataclass(frozen=True, eq=False)
-class MetricLaw:
-    """The :class:`~ens_plugin.analysis.sizes.SizeLaw` of a metric's distance from that of the infinite ensemble.
-
-    `tolerance` is the distance that the tolerance of the options allows.
-    """
-
-    curve: MetricCurve
-    settings: ResolvedOptions
-    tolerance: float
-
-    @cached_property
-    def _draws_by_options(self) -> FloatArray:
-        return self.curve.size_draws(self.settings)
-
-    def size_draws(self, tolerance: float) -> FloatArray:
-        """Return draws of the size, whose tolerance depends on the limit that was drawn with each."""
-        if tolerance == self.tolerance:
-            return self._draws_by_options
-        other = self.settings.metric_tolerance * tolerance / self.tolerance
-        return self.curve.size_draws(replace(self.settings, metric_tolerance=other))
-
-    def losses(self, sizes: ArrayLike) -> FloatArray:
-        """Return the distance at each size, shape (n_sizes,)."""
-        return np.abs(self.curve.at(sizes) - self.curve.limit)
-
-    def size_within(self, tolerance: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the metric is as close to its limit; None above `max_size`."""
-        size = self.curve.close_size(tolerance)
-        return int(size) if size <= max_size else None
-
-    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Return the interval by the draws; where they go up as well as down, no draw is as flat as their mean."""
-        return size_interval(self.size_draws(tolerance), level, max_size)
-
-
 def metric_size(
-    curve: MetricCurve, n_members: int, agreement: float | None, settings: ResolvedOptions
+    curve: DrawnCurve, level_sd: float, n_members: int, agreement: float | None, settings: ResolvedOptions
 ) -> SizeRecommendation:
     """Return the size by a metric: from it on, the metric is within the tolerance of its value at infinity."""
+    # `level_sd` is the metric's standard deviation over samples of the rows. The tolerance of each draw is that of its
+    # own limit; one of 0, of a score by chance, would need infinitely many members.
     metric = settings.metric
     assert metric is not None
     tolerance = float(settings.metric_distances(curve.limit))
-    law: SizeLaw = MetricLaw(curve, settings, tolerance) if _is_apart(curve, settings) else NoLimit()
+    of_draws = np.maximum(settings.metric_distances(curve.draws[:, -1]), LEAST_DISTANCE)
+    own: SizeLaw = replace(curve, stretch=of_draws / max(tolerance, LEAST_DISTANCE))
+    law = own if _is_apart(curve.limit, level_sd, settings) else NoLimit()
     goal = Goal("metric", metric.name, tolerance, curve.limit)
     return replace(recommend(law, goal, agreement, n_members, settings), of_metric=metric.name)
 
 
-def _is_apart(curve: MetricCurve, settings: ResolvedOptions) -> bool:
+def _is_apart(limit: float, level_sd: float, settings: ResolvedOptions) -> bool:
     """Return whether the limit is apart from what its tolerance is relative to: nothing is a share of what may be 0."""
     reference, metric = settings.metric_reference, settings.metric
     if reference is None:
         return True
-    apart = curve.limit - reference
+    apart = limit - reference
     is_score = metric is not None and metric.is_absolute
-    return (apart if is_score else abs(apart)) > 2.0 * curve.level_sd
+    return (apart if is_score else abs(apart)) > 2.0 * level_sd
 
 
 class Resampled(NamedTuple):
@@ -429,7 +327,7 @@ def subset_curve(
     limits: tuple[float, float],
     settings: ResolvedOptions,
     closed: SquaredLoss | None = None,
-) -> MetricCurve:
+) -> DrawnCurve:
     """Return a metric from its averages over subsets, with draws."""
     # Drawn are the orders of the members, the level and the slope by samples of the rows, and what is between the line
     # and the parabola; of squared losses also tails and the members that were trained.
@@ -456,7 +354,16 @@ def subset_curve(
     inverse = law.inverse(np.maximum(sizes, half if closed is None else 1.0))
     by_step = inverse / float(np.diff(law.inverse([half, largest]))[0])
     differences += np.outer(of_step, by_step) + extrapolated[:, None] * (bound - bound[:, -1:])
-    return MetricCurve(sizes, values, values[-1] + of_level[:, None] + differences, moments.sd)
+    return DrawnCurve(sizes, values, values[-1] + of_level[:, None] + differences)
+
+
+def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> SquaredLoss | None:
+    """Return the closed form of the mean loss that a metric depends on, up to its scale; None where it has none."""
+    if rows.losses != "squared":
+        return None
+    weight = np.ones(rows.trials.size) if rows.weight is None else rows.weight
+    found = squared_loss(replace(rows.sample, weight=weight), groups=groups)
+    return found if found is not None and found.member_variance > 0.0 else None
 
 
 def _sizes_of_curve(subsets: IntArray, settings: ResolvedOptions) -> FloatArray:
@@ -497,54 +404,32 @@ def label_metric_curve(
     found: LabelEstimates,
     metric: ResolvedMetric,
     matrix: MatrixMetric,
-    moments: Resampled,
     sizes: FloatArray,
     n_rows: float,
-) -> MetricCurve:
+) -> DrawnCurve:
     """Return a metric of labels as a function of the confusion matrix of so many rows that is expected at each size."""
     # It is interpolated as the error is, at `sizes` too.
     by_size = (found.metric_draws(place, np.random.default_rng(0)) for place in range(found.sizes.size))
     values = np.array([[matrix(n_rows * each) for each in matrices] for matrices in by_size]).T
-    close = np.union1d(found.sizes, previous_odd_size(sizes, np.inf))
+    close = np.union1d(found.sizes, previous_odd_size(sizes, found.ties_to))
     values = np.clip(found.between(values, close), metric.lowest, metric.highest)
-    curve = MetricCurve(close, values[0], values[1:], moments.sd)
-    effects = _tie_effects(found, matrix, metric, n_rows)
-    if effects is None:
-        return curve
-    return replace(curve, tie_effects=replace(curve, sizes=found.sizes, tie_effects=effects).even_shift(close))
-
-
-def _tie_effects(
-    found: LabelEstimates, matrix: MatrixMetric, metric: ResolvedMetric, n_rows: float
-) -> FloatArray | None:
-    """Return what ties add to the metric: the rows that tie, half of which are wrong, get the first of two labels."""
-    if not np.isinf(found.ties_to):
-        return None
-    shifts = [found.even_shift(found.sizes[:-1] + 1.0, code) for code in range(2)]
-    effects = []
-    for place, size in enumerate(found.sizes):
-        untied = found.confusions(place, found.draws.share[None])[0]
-        moved = [0.0 if shift is None or np.isinf(size) else float(shift[place]) for shift in shifts]
-        first, second = untied.sum(axis=1) * moved
-        tied = np.maximum(untied + np.array([[-first, first], [second, -second]]), 0.0)
-        values = np.clip([matrix(n_rows * each) for each in (tied, untied)], metric.lowest, metric.highest)
-        effects.append(values[0] - values[1])
-    return np.array(effects)
+    return DrawnCurve(close, values[0], values[1:], found.ties_to)
 
 
 class _Found(NamedTuple):
     """A curve with what its interval is of, at the sizes to tabulate and at infinity.
 
     `model` is a bound on the error of the extrapolation, `noise` a standard deviation; `raw` is the estimated limit
-    before it was kept within the least and largest value, `limits`.
+    before it was kept within the least and largest value, `limits`; `level_sd` is of the metric over samples of rows.
     """
 
-    curve: MetricCurve
+    curve: DrawnCurve
     model: FloatArray
     noise: FloatArray
     raw: float
     limits: tuple[float, float]
     skewness: float
+    level_sd: float
     subsets: IntArray | None = None
 
 
@@ -577,7 +462,7 @@ def with_metric_curve(
     seed_sd = metric_sd_over_seeds(rows, groups, np.random.default_rng(settings.random_state))
     curve = _error_curve(found, rows, settings, seed_sd)
     level = rows.linked_value(rows.linked[rows.known], rows.known)
-    by_metric = partial(metric_size, found.curve, adapter.n_members, estimates.agreement, settings)
+    by_metric = partial(metric_size, found.curve, found.level_sd, adapter.n_members, estimates.agreement, settings)
     of_zeros = zero_findings(losses, curve, finite_from, adapter.n_members, settings.max_size)
     about_zeros = findings_on_zeros(of_zeros, curve, rows.known.size, adapter.n_members, settings.max_size)
     curve = _with_zeros(curve, of_zeros)
@@ -621,14 +506,14 @@ def estimate_own_loss(
     curve = _error_curve(found, rows, settings, seed_sd)
     return Estimates(
         error_curve=curve,
-        sizes={"metric": cache(partial(metric_size, found.curve, adapter.n_members, None, settings))},
+        sizes={"metric": cache(partial(metric_size, found.curve, found.level_sd, adapter.n_members, None, settings))},
         bias_variance=_parts(found.curve, metric, adapter.n_members),
         algorithmic_sd=lambda: seed_sd,
         findings=_perfect_notes(curve, found.limits),
     )
 
 
-def _parts(curve: MetricCurve, metric: ResolvedMetric, n_members: int) -> BiasVariance:
+def _parts(curve: DrawnCurve, metric: ResolvedMetric, n_members: int) -> BiasVariance:
     """Return the loss of one member and of the ensemble, and their distance, with scores negated."""
     sign = -1.0 if metric.greater_is_better else 1.0
     one, current, infinite = (float(sign * value) for value in curve.at([1, n_members, np.inf]))
@@ -646,7 +531,6 @@ def _error_curve(found: _Found, rows: MetricRows, settings: ResolvedOptions, see
     """Return the curve with its intervals, of rows, members and extrapolation, limited to the range of the metric."""
     metric, wanted = rows.metric, _wanted(settings)
     lowest, highest = found.limits
-    even_shift = found.curve.even_shift(settings.sizes)
     error = np.clip(found.curve.at(wanted), lowest, highest)
     skewness = found.skewness
     if np.isfinite([lowest, highest]).all():
@@ -666,8 +550,7 @@ def _error_curve(found: _Found, rows: MetricRows, settings: ResolvedOptions, see
         estimator="deconvolved" if found.subsets is None else "subset_average",
         metric=metric.name,
         interval_level=settings.interval_level,
-        ties_to=0.0 if even_shift is None else np.inf,
-        even_shift=even_shift,
+        ties_to=found.curve.ties_to,
         metric_basis=MetricBasis(
             greater_is_better=metric.greater_is_better,
             lowest=metric.lowest,
@@ -692,11 +575,11 @@ def _label_road(
     """Return the curve of a metric of labels; its noise is that of the rows, and of the models beyond their members."""
     moments, wanted = resample(rows, groups, np.random.default_rng(settings.random_state)), _wanted(settings)
     n_rows = float(rows.known.size if rows.weight is None else rows.weight[rows.known].sum())
-    curve = label_metric_curve(labels, rows.metric, matrix, moments, wanted, n_rows)
+    curve = label_metric_curve(labels, rows.metric, matrix, wanted, n_rows)
     noise = np.hypot(moments.sd, curve.change_sd(wanted, float(np.median(rows.trials[rows.known]))))
     spread = replace(curve, draws=curve.values + SPREAD_OF_FORM * (curve.draws - curve.values))
     limits = (rows.metric.lowest, rows.metric.highest)
-    return _Found(spread, np.zeros(wanted.size), noise, curve.limit, limits, moments.skewness)
+    return _Found(spread, np.zeros(wanted.size), noise, curve.limit, limits, moments.skewness, moments.sd)
 
 
 def _subset_road(
@@ -714,7 +597,9 @@ def _subset_road(
     variance = _row_variance(moments, averages, wanted, law.offset)
     variance += law.order_variance(wanted, averages.mean_covariance)
     raw = float(law.at([np.inf])[0])
-    return _Found(curve, law.model_error(wanted), np.sqrt(variance), raw, limits, moments.skewness, law.sizes)
+    return _Found(
+        curve, law.model_error(wanted), np.sqrt(variance), raw, limits, moments.skewness, moments.sd, law.sizes
+    )
 
 
 def _log_road(losses: LogLosses, rows: MetricRows, settings: ResolvedOptions) -> _Found:
@@ -725,9 +610,9 @@ def _log_road(losses: LogLosses, rows: MetricRows, settings: ResolvedOptions) ->
     limits = _range(rows, float(values.min()))
     draws = values + normal_draws(np.random.default_rng(settings.random_state), covariance, N_DRAWS)
     sd = np.sqrt(np.diag(covariance))
-    curve = MetricCurve(sizes, np.clip(values, *limits), np.clip(draws, *limits), float(sd[-1]))
+    curve = DrawnCurve(sizes, np.clip(values, *limits), np.clip(draws, *limits))
     noise = sd[np.searchsorted(sizes, wanted)]
-    return _Found(curve, np.zeros(wanted.size), noise, float(values[-1]), limits, losses.skewness)
+    return _Found(curve, np.zeros(wanted.size), noise, float(values[-1]), limits, losses.skewness, float(sd[-1]))
 
 
 def _finite_from(losses: LogLosses, settings: ResolvedOptions) -> int | None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
-from ens_plugin.core.losses import SquaredLoss, brier_loss
+from ens_plugin.core.losses import SquaredLoss, squared_loss
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.validation import SINGLE_ROUNDING, FloatArray, counted
 from ens_plugin.errors import InputError
@@ -228,7 +228,7 @@ def _error_size(estimates: Estimates, n_members: int, settings: ResolvedOptions)
     """Return the size by the error, and so by the accuracy."""
     law = estimates.error_draws
     assert law is not None
-    limit = float(law.error[-1])
+    limit = estimates.bias_variance.asymptotic_error
     material = max(MATERIAL_ERROR, MATERIAL_ERRORS * estimates.error_sd)
     goal = Goal("error", "error", _tolerance(limit, RELATIVE_ERROR, material, settings), limit)
     parts = estimates.bias_variance
@@ -265,7 +265,7 @@ def probability_size(
     inverse_link = adapter.inverse_link if adapter.output_kind == "scores" else None
     if inverse_link is not None and not _are_shares(inverse_link(sample.mean_outputs())):
         return None
-    loss = brier_loss(sample, inverse_link, groups)
+    loss = squared_loss(sample, inverse_link, groups)
     if loss is None:
         return None
     material = MATERIAL_BRIER * _brier_of_base_rates(sample)

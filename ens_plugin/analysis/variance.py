@@ -7,9 +7,7 @@ members' own give the luck of the members.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,9 +18,6 @@ from ens_plugin.adapters.members import DrawCounts, model_errors
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import granted_threads, target_array
-from ens_plugin.analysis.formulas import squared_error
-from ens_plugin.analysis.metric_rows import MetricRows
-from ens_plugin.core.comparison import influence_on_variance
 from ens_plugin.core.intervals import N_PARTS, TrainingRatio, pooled_ratio, pooled_variance
 from ens_plugin.core.jackknife import (
     FEWEST_MEMBERS,
@@ -31,25 +26,13 @@ from ens_plugin.core.jackknife import (
     squared_covariance,
     variance_over_seeds,
 )
-from ens_plugin.core.losses import (
-    ROWS_OF_LUCK,
-    SquaredLoss,
-    fit_moments,
-    member_terms,
-    term_moments,
-)
-from ens_plugin.core.sample import Sample
-from ens_plugin.core.seed_variance import LEAST_OWN_PART, OWN_PART, shared_luck_variance
 from ens_plugin.core.tally import both_scores
 from ens_plugin.core.validation import (
     CELLS_AT_ONCE,
-    BoolArray,
     FloatArray,
-    IntArray,
     as_array,
     counted,
     rounded_up,
-    row_parts,
 )
 from ens_plugin.errors import BagError, InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import FEWEST_ROWS
@@ -126,149 +109,6 @@ def cautions_of_noise(variance: FloatArray, noise: FloatArray, n_members: int) -
     found += f"a mean of {mean:.3g}" + (f", {negative} of {variance.size} negative" if negative else "")
     advice = f"about {n_members * spread / (0.5 * mean):.0f}" if mean > 0.1 * spread else "many more"
     return (f"{found}. Train {advice} members, or use only the mean over the rows.",)
-
-
-def closed_form(rows: MetricRows, groups: NDArray[np.integer] | None) -> SquaredLoss | None:
-    """Return the closed form of the mean loss that a metric depends on."""
-    weight = np.ones(rows.trials.size) if rows.weight is None else rows.weight
-    chosen = np.flatnonzero((rows.trials > 1) & (weight > 0))
-    units = chosen if groups is None else groups[chosen]
-    if rows.losses != "squared" or np.unique(units).size < 2:
-        return None
-    weight = weight[chosen]
-    at_members, slope = _squared_terms(rows, chosen)
-    own_groups = None if groups is None else units
-    found = fit_moments(term_moments(at_members, slope, rows.trials[chosen], weight, own_groups))
-    if found.member_variance <= 0:
-        return None
-    return replace(found, luck=_luck_of_members(rows, chosen, weight))
-
-
-def _squared_terms(rows: MetricRows, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the squared error of rows with all of their members, and the variance of one member."""
-    return squared_error(rows.sample.block.target[chosen], rows.mean[chosen]), rows.squares[chosen] / (
-        rows.trials[chosen] - 1.0
-    )
-
-
-def _luck_of_members(rows: MetricRows, chosen: IntArray, weight: FloatArray) -> float:
-    """Return the standard deviation of the mean slope by which members were trained, as far as all rows share it."""
-    some = np.sort(np.random.default_rng(0).permutation(chosen.size)[:ROWS_OF_LUCK])
-    part, own = rows.sample.select(chosen[some]), weight[some]
-    block = part.block
-    return math.sqrt(shared_luck_variance(_squares_of_members(part), block.counted, own / own.mean(), chosen.size))
-
-
-def _squares_of_members(part: Sample) -> FloatArray:
-    """Return the influence of each member on the variance of each row, shape (n_members, n_rows), up to a constant."""
-    block = part.block
-    if block.n_labels:
-        # Of two labels the Brier score is that of one of them.
-        return member_terms(block) * (2.0 if block.n_labels == 2 else 1.0)
-    return np.asarray(np.square(block.outputs - part.mean_outputs()) * influence_on_variance(block.trials))
-
-
-# With 16 the estimate is noisier, and on fresh rows higher for it.
-N_SPLITS = 24
-
-
-def metric_sd_over_seeds(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> float:
-    r"""Return the standard deviation over seeds of a metric of the whole ensemble; NaN where it is not known.
-
-    For held-out rows it is that of the metric on these rows; for out-of-bag rows, on infinitely many new rows.  The
-    variance is :math:`v = \mathrm{E}(\theta' - \theta'')^2 / 4`, of the metrics of two halves of the members.  Halves
-    of each row's own give its own luck u.  On new rows it is :math:`\max(v - u + 0.8 f u, 0.25 f u)`, with f the share
-    of the members that are out of bag for a row (``docs/methods/metrics.md``, over seeds).
-    """
-    n_members = rows.sample.block.counted.shape[0]
-    if n_members < FEWEST_MEMBERS or rows.combine is not None:
-        return float("nan")
-    first = np.argsort(rng.random((N_SPLITS, n_members)), axis=1) < n_members // 2
-    sums, counts = _sums_by_half(rows, first)
-    together = _variance([_difference(rows, sums[:, split], counts[:, split]) for split in range(N_SPLITS)])
-    if rows.sample.block.counted.all():
-        return float(np.sqrt(together))
-    own_splits = _splits_of_rows(rows, groups, rng)
-    separate = _variance([_difference(rows, _of_split(sums, own), _of_split(counts, own)) for own in own_splits])
-    if np.isnan(together) or np.isnan(separate):
-        return float("nan")
-    # Of the pairs of rows with splits of their own, one in N_SPLITS has the same.
-    own = max((N_SPLITS * separate - together) / (N_SPLITS - 1.0), 0.0)
-    own_at_size = own * float(rows.trials[rows.known].mean()) / n_members
-    return float(np.sqrt(max(together - own + OWN_PART * own_at_size, LEAST_OWN_PART * own_at_size)))
-
-
-def with_linear_logarithm(output: FloatArray, whole: FloatArray) -> FloatArray:
-    """Return probabilities whose logarithms differ from those of `whole` by as much as their first derivative."""
-    # Where a few members alone predict the label of a row, its probability without them is 0, and its logarithm would
-    # outweigh all other rows: the variance would be that of this row in place of the ensemble's.
-    positive = whole > 0.0
-    change = np.where(positive, output / np.where(positive, whole, 1.0) - 1.0, 0.0)
-    return np.asarray(np.minimum(whole * np.exp(change), 1.0))
-
-
-def _variance(differences: list[float]) -> float:
-    """Return the variance at the whole size from differences of halves; NaN where most have no value."""
-    if np.isnan(differences).mean() > 0.5:
-        return float("nan")
-    return float(np.nanmean(np.square(differences))) / 4.0
-
-
-def _splits_of_rows(rows: MetricRows, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> IntArray:
-    """Return a split for each row or group, as often as there are splits, each time the next; shape (24, n_rows)."""
-    n_rows = rows.sample.block.counted.shape[1]
-    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
-    start = rng.integers(0, N_SPLITS, int(unit.max()) + 1)[unit]
-    return np.asarray((start + np.arange(N_SPLITS)[:, None]) % N_SPLITS)
-
-
-def _of_split(values: FloatArray, split: IntArray) -> FloatArray:
-    """Return the values of one split for each row, from values of shape (2, n_splits, n_rows, ...)."""
-    # On a flat axis, take is three times as fast as two indices.
-    flat = values.reshape(2, -1, *values.shape[3:])
-    return flat.take(split * split.size + np.arange(split.size), axis=1)
-
-
-def _sums_by_half(rows: MetricRows, first: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Return the summed outputs and the numbers of members of both halves of each split."""
-    taken = np.vstack([first, np.ones(first.shape[1], dtype=np.bool_)]).astype(np.float64)
-    parts = [
-        (taken @ values.reshape(values.shape[0], -1), taken @ counted) for values, counted in _counted_outputs(rows)
-    ]
-    sums, counts = (np.concatenate(found, axis=1) for found in zip(*parts, strict=True))
-    halves = np.stack([sums[:-1], sums[-1] - sums[:-1]]).reshape(2, -1, *rows.mean.shape)
-    return halves, np.stack([counts[:-1], counts[-1] - counts[:-1]])
-
-
-def _counted_outputs(rows: MetricRows) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield the outputs of some rows at a time, 0 where a member does not count, and 1 where it does."""
-    block, is_values = rows.sample.block, rows.mean.ndim == rows.sample.block.outputs.ndim - 1
-    for part in row_parts(rows.mean.shape[0]):
-        outputs, counted = block.outputs[:, part], block.counted[:, part].astype(np.float64)
-        values = outputs if is_values else outputs[..., None] == np.arange(block.n_labels)
-        yield values * counted.reshape(*counted.shape, *(1,) * (values.ndim - 2)), counted
-
-
-def _difference(rows: MetricRows, sums: FloatArray, counts: FloatArray) -> float:
-    """Return the metric of the first halves less that of the second; NaN where it has no value."""
-    known = np.flatnonzero(counts.min(axis=0) > 0)
-    if not _has_value(rows, known):
-        return float("nan")
-    per_row = counts[:, known].reshape(2, known.size, *(1,) * (sums.ndim - 2))
-    outputs = [rows.inverse_link(mean) for mean in sums[:, known] / per_row]
-    if rows.losses == "log":
-        outputs = [with_linear_logarithm(output, rows.linked[known]) for output in outputs]
-    first, second = (rows.linked_value(output, known) for output in outputs)
-    return first - second
-
-
-def _has_value(rows: MetricRows, chosen: NDArray[np.intp]) -> bool:
-    """Return whether some rows have all labels, or of a target of values two, without which r2 has no value."""
-    target, n_labels = rows.sample.block.target, rows.sample.block.n_labels
-    if not n_labels:
-        return chosen.size > 0 and (np.ptp(target[chosen]) > 0 or np.ptp(target[rows.known]) == 0)
-    present, left = (np.bincount(target[own].astype(np.intp), minlength=n_labels) > 0 for own in (rows.known, chosen))
-    return bool((left >= present).all())
 
 
 LINK_STEP = 1e-6

@@ -15,16 +15,6 @@ from ens_plugin.core.tally import LabelTally, ValueTally
 from ens_plugin.core.validation import FloatArray, as_weight
 
 
-def influence_on_variance(trials: FloatArray) -> FloatArray:
-    """Return by what a member's squared deviation is multiplied to show its influence on the variance of all members.
-
-    Deviations of the products from their mean are those of the pseudo-values of the jackknife: without a member, the
-    variance (ddof 1) changes by its squared deviation times :math:`n / ((n - 1)(n - 2))`, less a constant.  The squared
-    deviations of two members are equal, with any factor.
-    """
-    return np.asarray(trials / np.maximum(trials - 2.0, 1.0))
-
-
 def squared_losses_at(tally: ValueTally, size: float) -> FloatArray:
     r"""Return the unbiased squared error of each row at an ensemble size; NaN for a row with fewer than two members.
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaln
 
-from ens_plugin.core.row_model import GRID
 from ens_plugin.core.sample import SubsetRates
 from ens_plugin.core.validation import (
     FloatArray,
@@ -27,10 +24,6 @@ from ens_plugin.core.votes import (
 from ens_plugin.core.weights import row_quantiles
 from ens_plugin.errors import InputError
 
-# Sizes of a table on the grid that is kept; of so many sizes it takes 3 MB.
-MOST_CACHED = 1_000
-# The grid is symmetric about 1/2, and the majority of 1 - p is wrong where that of p is right.
-LOWER_HALF = GRID[: GRID.size // 2]
 ROWS_PER_DROPPED_ROW = 10
 
 
@@ -309,28 +302,3 @@ def anchor_models(
 
 def _powers(sizes: FloatArray, n_powers: int) -> FloatArray:
     return np.asarray(sizes[:, None] ** -np.arange(1.0, n_powers + 1.0))
-
-
-def tie_probability(probability: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    r"""Return the probability that the votes of an even number of members tie, shape (n_sizes, n_points).
-
-    :math:`\binom{B}{B/2} (p(1-p))^{B/2}`.
-    """
-    wanted = np.asarray(sizes, dtype=np.float64)
-    if probability is GRID and 1 < wanted.size <= MOST_CACHED:
-        return _grid_ties(tuple(wanted))
-    half = wanted[:, None] / 2.0
-    p = np.asarray(probability, dtype=np.float64)
-    inside = (p > 0.0) & (p < 1.0)
-    safe = np.where(inside, p * (1.0 - p), 0.25)
-    log_choices = -betaln(half + 1.0, half + 1.0) - np.log(2.0 * half + 1.0)
-    return np.asarray(np.where(inside, np.exp(log_choices + half * np.log(safe)), 0.0))
-
-
-@lru_cache(maxsize=4)
-def _grid_ties(sizes: tuple[float, ...]) -> FloatArray:
-    """Return the probability of a tie on the points of the density's grid, shape (n_sizes, 400), read-only."""
-    lower = tie_probability(LOWER_HALF, sizes)
-    ties = np.hstack([lower, lower[:, ::-1]])
-    ties.flags.writeable = False
-    return ties

@@ -53,63 +53,73 @@ def interval_of_draws(draws: FloatArray, size: int | None, max_size: int, level:
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorDraws:
-    """The error at a grid of odd sizes, and draws of it from its posterior.
-
-    It is the :class:`~ens_plugin.analysis.sizes.SizeLaw` of the error.
+class DrawnCurve:
+    """A quantity by the number of members, and draws of it: the :class:`~ens_plugin.analysis.sizes.SizeLaw` of it.
 
     Attributes
     ----------
-    sizes : ndarray, shape (n_sizes,)
-        Ascending; the last one is infinity.
-    error : ndarray, shape (n_sizes,)
+    sizes, values : ndarray, shape (n_sizes,)
+        Ascending sizes, the last of which is infinity, and the quantity at each.
     draws : ndarray, shape (n_draws, n_sizes)
-    even_shift : ndarray, shape (n_sizes,), or None
-        What ties of hard votes add to the error at the even size above each size; None where they add nothing.
     ties_to : float
-        Largest even size up to which an ensemble has the error of one with a member less, but for that shift.
+        Largest even size up to which votes tie, so that an ensemble has the quantity of one with a member less.
+    stretch : float, or ndarray of shape (n_draws,)
+        Tolerance of each draw in multiples of that of the curve, where it depends on the limit.
     """
 
     sizes: FloatArray
-    error: FloatArray
+    values: FloatArray
     draws: FloatArray
-    even_shift: FloatArray | None = None
     ties_to: float = 0.0
+    stretch: FloatArray | float = 1.0
+
+    @property
+    def limit(self) -> float:
+        """Return the quantity of the infinite ensemble."""
+        return float(self.values[-1])
+
+    def at(self, sizes: ArrayLike) -> FloatArray:
+        """Return the quantity at each size, linear in 1/size between those of the curve."""
+        return self._between(sizes, self.values)
 
     def losses(self, sizes: ArrayLike) -> FloatArray:
-        """Return the error at each size less that of the infinite ensemble, shape (n_sizes,)."""
-        wanted = 1.0 / previous_odd_size(np.asarray(sizes, dtype=np.float64), self.ties_to)
-        return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], (self.error - self.error[-1])[::-1]))
+        """Return the distance from the limit at each size, shape (n_sizes,)."""
+        return np.abs(self.at(sizes) - self.limit)
+
+    def change_sd(self, sizes: FloatArray, known: float) -> FloatArray:
+        """Return the standard deviation, over draws, of the difference from the quantity at a known size."""
+        values = np.array([self._between(np.append(sizes, known), draw) for draw in self.draws])
+        return np.asarray((values[:, :-1] - values[:, -1:]).std(axis=0, ddof=1))
 
     def size_within(self, tolerance: float, max_size: int) -> int | None:
-        """Return the odd size from which on the error is at most so far above its limit; None if above `max_size`."""
-        size = float(_first_close(self.sizes, self.error[None], tolerance)[0])
+        """Return the size from which on the quantity is as close to its limit; None if above `max_size`."""
+        size = float(self._first_close(self.values[None], np.array([tolerance]))[0])
         return int(size) if size <= max_size else None
 
     def size_draws(self, tolerance: float) -> FloatArray:
         """Return :meth:`size_within` of each draw, shape (n_draws,); infinity where there is none."""
-        return _first_close(self.sizes, self.draws, tolerance)
+        return self._first_close(self.draws, np.broadcast_to(tolerance * self.stretch, len(self.draws)))
 
     def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Return the interval of :meth:`size_within` by the draws."""
-        return interval_of_draws(self.size_draws(tolerance), self.size_within(tolerance, max_size), max_size, level)
+        """Return the interval of the size by the draws; where these go up as well as down, none is as flat as all."""
+        return size_interval(self.size_draws(tolerance), level, max_size)
 
+    def _between(self, sizes: ArrayLike, values: FloatArray) -> FloatArray:
+        wanted = 1.0 / previous_odd_size(np.asarray(sizes, dtype=np.float64), self.ties_to)
+        return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], values[::-1]))
 
-def _first_close(sizes: FloatArray, errors: FloatArray, tolerance: float) -> FloatArray:
-    """Return the odd size from which on each curve stays within the tolerance of its limit, or infinity."""
-    # The errors of the curves have shape (n_curves, n_sizes).
-    close = sizes_of_approach(sizes, errors[:, :-1] - errors[:, -1:] - tolerance)
-    return np.asarray(2 * np.ceil((close - 1.0) / 2.0 - 1e-9) + 1)
-
-
-def size_of_approach(sizes: FloatArray, excess: FloatArray) -> float:
-    """Return the size, not rounded, from which on an excess is at most 0; infinity where the last one is above."""
-    # Sizes are ascending, and the last one is infinity, which has no excess; between sizes it is linear in 1/size.
-    return float(sizes_of_approach(sizes, excess[None])[0])
+    def _first_close(self, curves: FloatArray, tolerance: FloatArray) -> FloatArray:
+        """Return the size from which on each curve stays within its tolerance of its limit, or infinity."""
+        apart = np.abs(curves[:, :-1] - curves[:, -1:]) - tolerance[:, None]
+        # Where votes tie, an even size is no better than the odd one below.
+        step = 2.0 if self.ties_to else 1.0
+        return np.asarray(step * np.ceil((sizes_of_approach(self.sizes, apart) - 1.0) / step - ROUNDING) + 1.0)
 
 
 def sizes_of_approach(sizes: FloatArray, excess: FloatArray) -> FloatArray:
-    """Return :func:`size_of_approach` of several curves; `excess` has shape (n_curves, n_sizes - 1)."""
+    """Return the size, not rounded, from which on each curve's excess is at most 0; infinity if the last is above."""
+    # Sizes are ascending, and the last one is infinity, which has no excess; between sizes it is linear in 1/size.
+    # Excesses have shape (n_curves, n_sizes - 1).
     is_far = excess > 0
     n_finite = excess.shape[1]
     last = n_finite - 1 - np.argmax(is_far[:, ::-1], axis=1)

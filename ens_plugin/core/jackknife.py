@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.row_model import model_error
 from ens_plugin.core.tally import count_members
 from ens_plugin.core.validation import FloatArray
 from ens_plugin.core.weights import RowWeight, as_row_weight
@@ -160,4 +159,4 @@ def _error(sums: FloatArray, weight: RowWeight, sizes: FloatArray) -> FloatArray
     trials, total, squares = sums[:, used]
     mean = total / trials
     variance = np.maximum(squares - trials * mean**2, 0.0) / (trials - 1.0)
-    return model_error(fit_margins(mean, np.sqrt(variance), trials, weight.select(used)), sizes)
+    return fit_margins(mean, np.sqrt(variance), trials, weight.select(used)).error(sizes)

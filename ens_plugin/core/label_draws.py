@@ -75,10 +75,6 @@ class Outputs(Protocol):
         """Return the derivative of the chance of the true label in its mean margin over the strongest rival."""
         ...
 
-    def vote(self, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
-        """Return drawn votes of so many members for the label in each place, (n_rows, n_draws, n_places)."""
-        ...
-
     def take(self, rows: AnyIntArray) -> Outputs:
         """Return the outputs of some of the rows."""
         ...
@@ -247,15 +243,6 @@ class LabelDraws:
         """Return the derivative of each row's error in the mean margin over its strongest rival, shape (n_rows,)."""
         return np.asarray(-self.outputs.slopes(size).mean(axis=1, dtype=np.float64))
 
-    def tie_shift(self, size: int) -> FloatArray:
-        """Return the error if the first label wins ties of votes, minus that if tied labels win alike, (n_rows,)."""
-        votes = self.outputs.vote(size, np.random.default_rng([SEED_OF_DRAWS, size]))
-        tied = votes == votes.max(axis=2, keepdims=True)
-        right = tied[..., 0]
-        is_before = (tied[..., 1:] & (self.rivals >= 0) & (self.rivals < self.target[:, None, None])).any(axis=2)
-        shift = right * (is_before - 1.0 + 1.0 / tied.sum(axis=2))
-        return np.asarray(shift.mean(axis=1))
-
     def mean(self, values: Draws) -> FloatArray:
         """Return the mean of quantities given by row and draw, shape (n_quantities,)."""
         return np.asarray(values.mean(axis=2, dtype=np.float64) @ self.share)
@@ -357,12 +344,11 @@ def fit_by_label(
     """Return the densities of the rows of each label, near that of all rows, and which of them each row has."""
     # Where bags leave out some rows of a label far more often than others, these may be easier or harder: their
     # densities lean with the logarithm of the number of members.
-    likelihood = np.asarray(rows.likelihood)
 
     def rows_of(chosen: NDArray[np.bool_]) -> RowGroups:
         counts = np.bincount(each.group[chosen], each.weight[chosen], rows.counts.size).astype(np.float64)
         own = np.flatnonzero(counts)
-        return RowGroups(likelihood[own], counts[own])
+        return RowGroups(rows.likelihood[own], counts[own])
 
     own = [overall] * n_labels
     for label in np.unique(each.target[each.weight > 0]).tolist():

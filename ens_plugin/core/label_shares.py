@@ -189,7 +189,7 @@ def fit_label_shares(record: LabelRecord) -> LabelShares:
     wrong_support[np.arange(target.size), target] = 0.0
     wrong = np.clip(record.trials - record.support[np.arange(target.size), target], 0.0, record.trials)
     k, n, counts, group = group_counts(wrong, record.trials, weight, votes_per_member=record.of_shares)
-    likelihood = np.asarray(binomial_likelihood(k, n))
+    likelihood = binomial_likelihood(k, n)
     overall = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     if record.of_shares == 1.0:
         # Many votes on few kinds of rows show gaps that a smooth density would fill.
@@ -350,9 +350,12 @@ class DrawnShares:
         distance = VoteContest(one, [other], self.votes_per_member).distance(size)
         return np.asarray(np.exp(-0.5 * distance**2) * np.sqrt(size * self.votes_per_member / variance) / SQRT_TWO_PI)
 
-    def vote(self, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
-        """Return drawn votes of so many members for the label in each place; other labels have the rest."""
-        return _draw_votes(self.shares.astype(np.float64), size, rng)
+    def tie_shift(self, size: int, rivals: IntArray, target: IntArray) -> FloatArray:
+        """Return the error if the first label wins ties of votes, minus that if tied labels win alike, (n_rows,)."""
+        votes = _draw_votes(self.shares.astype(np.float64), size, np.random.default_rng([SEED_OF_DRAWS, size]))
+        tied = votes == votes.max(axis=2, keepdims=True)
+        is_before = (tied[..., 1:] & (rivals >= 0) & (rivals < target[:, None, None])).any(axis=2)
+        return np.asarray((tied[..., 0] * (is_before - 1.0 + 1.0 / tied.sum(axis=2))).mean(axis=1))
 
     def take(self, rows: AnyIntArray) -> DrawnShares:
         """Return the shares of some of the rows."""

@@ -113,7 +113,7 @@ def fit_vote_shares(own: FloatArray, trials: FloatArray, weight: FloatArray, vot
     """Fit the shares of the rows' own labels to what so many members, each worth some votes, give them together."""
     # Weights sum to the number of independent rows.
     wrong, n_votes, counts, group = group_counts(np.clip(trials - own, 0.0, trials), trials, weight, None, votes)
-    likelihood = np.asarray(binomial_likelihood(wrong, n_votes))
+    likelihood = binomial_likelihood(wrong, n_votes)
     density = rougher_density(
         fit_density(
             RowGroups(likelihood, counts), beta_mean=(0.0, POWER_NEAR_ZERO.mean),

@@ -13,12 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from ens_plugin.core.comparison import influence_on_variance
-from ens_plugin.core.curvature import LossOfRows, mean_terms, shared_terms, terms_of_variance
 from ens_plugin.core.intervals import FittedTail, LargestValues, fit_tail, hall_limits, largest_values
-from ens_plugin.core.sample import Sample, ScoreBlock
-from ens_plugin.core.seed_variance import shared_luck_variance
-from ens_plugin.core.tally import RowBlock, ValueTally, select_rows, sum_squares_over_members
+from ens_plugin.core.sample import Sample
+from ens_plugin.core.tally import (
+    RowBlock,
+    ValueTally,
+    both_scores,
+    count_members,
+    select_rows,
+    sum_squares_over_members,
+    tally_values,
+)
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_sizes, as_values, as_weight, counted
 from ens_plugin.core.weights import group_sums
 from ens_plugin.errors import InputError
@@ -258,161 +263,103 @@ def fit_moments(moments: LossMoments) -> SquaredLoss:
     )
 
 
-ROWS_OF_LUCK, FEWEST_ROWS = 1000, 100
-# Of scores, whose curvature is read off probabilities: bounds the time where labels are many, of 10 none is left out.
-MOST_PROBABILITIES = 25_000_000
+# Groups of members that are left out, one after the other, and outputs that are read each time.
+N_GROUPS, CELLS_OF_LUCK, FEWEST_ROWS = 20, 1_000_000, 100
+# Of differences of probabilities along a member's deviation: their relative error is about its square, and rounding
+# adds a share of the inverse of that.
+STEP = 1e-4
 
 
-def brier_loss(
+def squared_loss(
     sample: Sample,
     inverse_link: Callable[[FloatArray], NDArray[Any]] | None = None,
     groups: NDArray[np.integer] | None = None,
 ) -> SquaredLoss | None:
-    """Return the Brier score of an ensemble of any size; None where fewer than two rows, or groups, have two members.
+    """Return the mean squared error, or Brier score, of an ensemble of any size, on the rows with two members.
 
-    Of two labels that of the second one, :math:`(p - y)^2`; of more the sum over labels.  `inverse_link` turns mean
-    scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes or probabilities.
+    The Brier score of two labels is that of the second one, :math:`(p - y)^2`; of more the sum over labels.
+    `inverse_link` turns mean scores, shape (n_rows, n_labels), into probabilities; None where the outputs are votes,
+    probabilities or values.  None is returned for fewer than two rows, or groups.
     """
     places = np.flatnonzero((sample.block.trials >= 2) & (sample.weight > 0))
     used = sample if places.size == sample.rows.size else sample.select(places)
-    if inverse_link is not None and places.size > (most := _most_rows(sample.block)):
-        chosen = used.random_rows(most)
-        used, places = used.select(chosen), places[chosen]
     own_groups = None if groups is None else groups[places]
     if places.size < 2 or (own_groups is not None and np.unique(own_groups).size < 2):
         return None
-    if inverse_link is None:
-        (squared, variance), luck = brier_terms(used.block), _luck_of_members(used)
-    else:
-        (squared, variance), luck = brier_terms_of_scores(used.block, inverse_link), _luck_of_scores(used, inverse_link)
-    return replace(fit_moments(term_moments(squared, variance, used.block.trials, used.weight, own_groups)), luck=luck)
+    squared, variance = squared_terms(used.block, inverse_link)
+    moments = term_moments(squared, variance, used.block.trials, used.weight, own_groups)
+    return replace(fit_moments(moments), luck=luck_of_members(used, inverse_link))
 
 
-def _most_rows(block: RowBlock) -> int:
-    """Return on how many rows scores of so many members and labels are judged."""
-    n_labels = block.n_labels
-    n_losses = min(n_labels * (n_labels + 3) // 2, 2 * int(block.counted.shape[0])) + 1
-    return max(MOST_PROBABILITIES // (n_losses * n_labels), FEWEST_ROWS)
+def luck_of_members(sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]] | None = None) -> float:
+    r"""Return the standard deviation of the mean variance by which members were trained, as far as all rows share it.
+
+    By the delete-a-group jackknife: with :math:`e_{gi}` the change of row i's term without group g,
+    :math:`\frac{G - 1}{G} \sum_g [(\sum_i e_{gi})^2 - \sum_i e_{gi}^2] / N^2`, at least 0.
+    """
+    # Members of small bags differ: one that drew an outlier errs on all rows, and trees with one split each may predict
+    # all rows alike far from their means. What is independent from row to row is part of the variance over rows.
+    n_members, n_groups = len(sample.block.counted), min(N_GROUPS, len(sample.block.counted))
+    n_rows = CELLS_OF_LUCK // (n_members * max(sample.block.n_labels, 1))
+    part = sample.some_rows(max(n_rows, FEWEST_ROWS))
+    stays = [np.arange(n_members) % n_groups != left_out for left_out in range(n_groups)]
+    known = np.all([count_members(part.block.counted[kept]) >= 2 for kept in stays], axis=0)
+    if np.count_nonzero(known) < 2:
+        return 0.0
+    part = part.select(np.flatnonzero(known))
+    block, share = part.block, part.weight / part.weight.sum()
+    others = (block.like(block.stored[kept], block.counted[kept], block.target) for kept in stays)
+    terms = np.stack([squared_terms(each, inverse_link)[1] for each in others])
+    apart = (terms - terms.mean(axis=0)) * share
+    pairs = float(np.square(apart.sum(axis=1)).sum() - np.square(apart).sum())
+    return math.sqrt(max(pairs, 0.0) * (n_groups - 1.0) / n_groups)
 
 
-def _luck_of_members(sample: Sample) -> float:
-    """Return the standard deviation of the mean variance by which members were trained, as far as all rows share it."""
-    # Of trees with one split each, some predict all rows alike far from their means.
-    part = sample.some_rows(ROWS_OF_LUCK)
-    block, relative = part.block, part.weight / part.weight.mean()
-    if block.is_vote and block.n_labels == 2:
-        terms, relative = block.outputs == 1, relative * _rise_by_vote(block)
-    else:
-        terms = member_terms(block)
-    return math.sqrt(shared_luck_variance(terms, block.counted, relative, sample.rows.size))
-
-
-def _rise_by_vote(block: RowBlock) -> FloatArray:
-    """Return by how much :func:`member_terms` of votes for the second of two labels exceed those for the first."""
-    trials = block.trials
-    first, second = block.support.T / trials
-    return np.asarray((first - second) * influence_on_variance(trials))
-
-
-def brier_terms_of_scores(
+def linear_probabilities(
     block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
-) -> tuple[FloatArray, FloatArray]:
-    r"""Return each row's Brier score and what one member adds to it, from raw scores that are averaged.
+) -> tuple[RowBlock, FloatArray]:
+    r"""Return raw scores as probabilities whose mean is that of the mean score, and what else a member adds to a loss.
 
-    The expected score of B members is :math:`\mathrm{BS}_\infty + V/B` up to terms in :math:`1/B^2`, with V half the
-    curvature of the score along the deviation of each member, :func:`ens_plugin.core.pair_covariance.mean_terms`.
+    A member's probabilities differ from those of the mean score by the derivative of the inverse link along its
+    deviation d.  The Brier score :math:`\sum_k (p_k - y_k)^2` of B members also has
+    :math:`\overline{\sum_k (p_k - y_k)\, \partial_d^2 p_k} / B`, from the curvature of the link, which is the second
+    array, shape (n_rows,).
     """
     mean = block.support / block.trials[:, None]
-    if isinstance(block, ScoreBlock):
-        # Of one output by member, the sum over members is that of their variance.
-        variance = terms_of_variance(_score_of_second(block, inverse_link), mean[:, 1:], block.variance / 4.0)
-    else:
-        variance = mean_terms(*_smooth_loss(block, inverse_link), block.counted)
-    return _score_of_means(block, inverse_link)(mean), variance
+    whole = np.asarray(inverse_link(mean), dtype=np.float64)
+    linear, bend = np.empty((*block.counted.shape, block.n_labels)), np.zeros(whole.shape)
+    for own, stored, counts in zip(linear, block.stored, block.counted, strict=True):
+        step = STEP * ((both_scores(stored) if stored.ndim == 1 else stored) - mean)
+        above, below = (np.asarray(inverse_link(moved), dtype=np.float64) for moved in (mean + step, mean - step))
+        own[:] = whole + (above - below) / (2.0 * STEP)
+        bend += (above + below - 2.0 * whole) * counts[:, None]
+    apart = whole - np.eye(block.n_labels)[block.target]
+    added = (apart * bend).sum(axis=1) / (STEP**2 * (block.trials - 1.0))
+    return RowBlock(linear, block.counted, block.target, block.n_labels), _scale(block.n_labels) * added
 
 
-def _luck_of_scores(sample: Sample, inverse_link: Callable[[FloatArray], NDArray[Any]]) -> float:
-    """Return :func:`_luck_of_members` of raw scores, by some rows."""
-    few = sample.some_rows(max(ROWS_OF_LUCK // sample.block.n_labels, FEWEST_ROWS))
-    return math.sqrt(shared_terms(*_smooth_loss(few.block, inverse_link), few.block.counted, few.weight)[1])
-
-
-def _smooth_loss(
-    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
-) -> tuple[LossOfRows, NDArray[Any]]:
-    """Return the Brier score of rows as a function of mean outputs, of two opposite scores of the second, and these."""
-
-    def score(rows: slice) -> Callable[[FloatArray], FloatArray]:
-        return _score_of_means(replace(block, target=block.target[rows]), inverse_link)
-
-    def score_of_second(rows: slice) -> Callable[[FloatArray], FloatArray]:
-        return _score_of_second(replace(block, target=block.target[rows]), inverse_link)
-
-    if isinstance(block, ScoreBlock):
-        return score_of_second, block.score[:, :, None] / 2.0
-    second = block.outputs[:, :, 1:]
-    if block.n_labels > 2 or not np.array_equal(block.outputs[:, :, :1], -second):
-        return score, block.outputs
-    return score_of_second, second
-
-
-def brier_terms(block: RowBlock) -> tuple[FloatArray, FloatArray]:
-    r"""Return each row's Brier score and the variance of one member, from votes or probabilities.
+def squared_terms(
+    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return each row's squared error and what one member adds to it, from values, votes, probabilities or scores.
 
     :math:`\sum_k (\bar p_k - y_k)^2` of the mean over the members that count, at least two, and :math:`\sum_k s_k^2`
-    with ddof 1; both are halved for two labels.
+    with ddof 1; both are halved for two labels.  For scores, see :func:`linear_probabilities`.
     """
+    if inverse_link is not None:
+        linear, bend = linear_probabilities(block, inverse_link)
+        squared, variance = squared_terms(linear)
+        return squared, variance + bend
+    if not block.n_labels:
+        tally = tally_values(block)
+        return (tally.mean - tally.target) ** 2, tally.variance
     trials = block.trials
-    support = block.support
-    squares = trials if block.outputs.ndim == 2 else sum_squares_over_members(block.outputs, block.counted).sum(axis=1)
-    mean = support / trials[:, None]
+    squares = trials if block.is_vote else sum_squares_over_members(block.outputs, block.counted).sum(axis=1)
+    mean = block.support / trials[:, None]
     length = (mean**2).sum(axis=1)
     variance = np.maximum(squares - trials * length, 0.0) / (trials - 1.0)
-    scale = _scale(block.n_labels)
-    return scale * _squared_error(mean, length, block.target), scale * variance
-
-
-def member_terms(block: RowBlock) -> FloatArray:
-    r"""Return the influence of each member on the variance that :func:`brier_terms` returns, up to a constant by row.
-
-    :math:`\sum_k (p_{mk} - \bar p_k)^2 \, n / (n - 2)`, halved for two labels, of n members that count, at least 3,
-    shape (n_members, n_rows); any value for members that do not count.
-    """
-    trials = block.trials
-    mean = block.support / trials[:, None]
-    if block.outputs.ndim == 2:
-        labels = np.where(block.counted, block.outputs, 0)
-        squared = (mean**2).sum(axis=1) - 2.0 * mean[np.arange(trials.size), labels] + 1.0
-    else:
-        squared = np.stack([np.square(outputs - mean).sum(axis=1) for outputs in block.outputs])
-    return np.asarray(_scale(block.n_labels) * squared * influence_on_variance(trials))
-
-
-def _score_of_means(
-    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
-) -> Callable[[FloatArray], FloatArray]:
-    """Return the function that gives each row's Brier score, (n_rows,), from mean scores, (n_rows, n_labels)."""
-
-    def score(mean: FloatArray) -> FloatArray:
-        probabilities = np.asarray(inverse_link(mean), dtype=np.float64)
-        return _scale(block.n_labels) * _squared_error(probabilities, (probabilities**2).sum(axis=1), block.target)
-
-    return score
-
-
-def _score_of_second(
-    block: RowBlock, inverse_link: Callable[[FloatArray], NDArray[Any]]
-) -> Callable[[FloatArray], FloatArray]:
-    """Return the function of :func:`_score_of_means` of the second of two labels' scores, minus the first's."""
-    score = _score_of_means(block, inverse_link)
-    return lambda mean: score(np.concatenate([-mean, mean], axis=1))
-
-
-def _squared_error(probabilities: FloatArray, length: FloatArray, target: NDArray[Any]) -> FloatArray:
-    """Return the squared distance of each row's probabilities, of this squared length, from its label's indicators."""
-    rows = np.arange(target.size)
-    of_truth = probabilities[rows, target]
-    return np.asarray(length - of_truth**2 + (1.0 - of_truth) ** 2)
+    of_truth, scale = mean[np.arange(trials.size), block.target], _scale(block.n_labels)
+    return scale * (length - of_truth**2 + (1.0 - of_truth) ** 2), scale * variance
 
 
 def _scale(n_labels: int) -> float:

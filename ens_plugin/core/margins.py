@@ -9,12 +9,12 @@ spread is constant, the true mean margins are deconvolved from the observed ones
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from ens_plugin.core.label_draws import (
@@ -31,7 +31,7 @@ from ens_plugin.core.label_draws import (
     value_order,
     victory,
 )
-from ens_plugin.core.row_model import N_CELLS, BandMatrix, Density, Likelihood, RowGroups, fit_density, mean_posterior
+from ens_plugin.core.row_model import N_CELLS, Density, RowGroups, fit_density, mean_posterior
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     ROUNDING,
@@ -54,9 +54,6 @@ PADDING = 0.05
 FINE_POINTS = 801
 CELLS_PER_ERROR = 2.0
 COUNTS_PER_OCTAVE = 8
-# Likelihoods beyond so many standard errors, 3e-43 of the largest, are taken as 0 where few others are left.
-FARTHEST_LIKELY, MOST_KEPT = 14.0, 0.5
-MOST_BLOCKS, LEAST_BLOCK = 16, 32
 # Of a row's own spreads, a margin beyond which nothing changes.
 FARTHEST_OWN = 5.0
 # Of an ensemble that stands for infinitely many members: at infinity, a margin of 0 must stay 0 and not become NaN.
@@ -67,8 +64,6 @@ LARGEST_SIZE = 1e20
 class MarginModel:
     """A fitted distribution over rows of the mean margin, with the spread of one member at each mean margin.
 
-    It implements the protocol :class:`ens_plugin.core.row_model.RowModel`.
-
     Attributes
     ----------
     support : ndarray, shape (400,)
@@ -77,15 +72,21 @@ class MarginModel:
         Standard deviation of one member's margin on rows of that mean margin.
     distance : ndarray, shape (400,)
         Distance of each mean margin from 0 in such standard deviations; evenly spaced.
-    density, likelihood, counts, group, point_weights
-        See RowModel.
+    density : Density
+    likelihood : ndarray, shape (n_groups, 400)
+        Of each group of nearly equal rows.
+    counts : ndarray, shape (n_groups,)
+        Weight of each group.
+    group : ndarray of int, shape (n_rows,)
+    point_weights : ndarray, shape (400,)
+        Estimated distribution of the rows over the points; sums to 1.
     """
 
     support: FloatArray
     spread: FloatArray
     distance: FloatArray
     density: Density
-    likelihood: Likelihood
+    likelihood: FloatArray
     counts: FloatArray
     group: AnyIntArray
     point_weights: FloatArray
@@ -97,6 +98,10 @@ class MarginModel:
         # Of the infinite ensemble it is the part of each cell of the grid in which that is wrong.
         error[np.isinf(wanted)] = np.clip(0.5 - self.distance / (self.distance[1] - self.distance[0]), 0.0, 1.0)
         return np.asarray(error)
+
+    def error(self, sizes: ArrayLike) -> FloatArray:
+        """Return the expected error at each size, shape (n_sizes,)."""
+        return np.asarray(self.error_by_point(sizes) @ self.point_weights)
 
 
 def _standardized(distance: FloatArray, sizes: FloatArray) -> FloatArray:
@@ -138,7 +143,7 @@ def fit_margins(
     density = fit_density(RowGroups(likelihood, counts), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     spread = np.interp(support, margins, spreads)
     prior = MarginModel(support, spread, distance, density, likelihood, counts, group, density.weights)
-    return replace(prior, point_weights=mean_posterior(prior, density.weights))
+    return replace(prior, point_weights=mean_posterior(RowGroups(likelihood, counts), density.weights))
 
 
 class MarginContest:
@@ -184,10 +189,6 @@ class DrawnScores:
         distance = (self.scores[..., 0] - self.scores[..., 1]) / self.spread
         density = np.exp(-0.5 * size * distance**2) / SQRT_TWO_PI
         return np.asarray(density * np.float32(np.sqrt(size)) / self.spread)
-
-    def vote(self, size: int, rng: np.random.Generator) -> NDArray[np.integer]:
-        """Return the votes of members that decide by scores, which hardly ever tie: one for the strongest label."""
-        return np.asarray(self.scores == self.scores.max(axis=2, keepdims=True), dtype=np.int64)
 
     def take(self, rows: AnyIntArray) -> DrawnScores:
         """Return the scores of some of the rows."""
@@ -269,7 +270,7 @@ class _Rows(NamedTuple):
         groups = RowGroups(model.likelihood, model.counts)
         each = LabelledRows(model.group, self.target, self.weight, self.trials)
         densities, kind = fit_by_label(groups, model.density, each, self.n_labels)
-        posterior = np.asarray(model.likelihood)[model.group] * densities.weights[kind]
+        posterior = model.likelihood[model.group] * densities.weights[kind]
         cells = draw_cells(posterior, spread_levels(self.rng, self.target.size, n_draws))
         step = model.distance[1] - model.distance[0]
         places = model.distance[cells] + step * (self.rng.random(cells.shape) - 0.5)
@@ -334,41 +335,17 @@ def _places(m: FloatArray, support: FloatArray, distance: FloatArray) -> FloatAr
     return place
 
 
-def _likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> Likelihood:
+def _likelihood(centre: FloatArray, error: FloatArray, support: FloatArray) -> FloatArray:
     """Return the normal likelihood of each group at each point, shape (n_groups, n_points); at most 1."""
-    order = np.argsort(centre, kind="stable")
-    blocks = list(_blocks_near(centre[order], error[order], support))
-    n_kept = sum((rows.stop - rows.start) * (points.stop - points.start) for rows, points in blocks)
-    if n_kept > MOST_KEPT * centre.size * support.size:
-        # By columns, because the fit multiplies it from that side many times.
-        return _normal_likelihood(centre, error, support, slice(0, support.size)).T
-    parts = [
-        (rows, points, _normal_likelihood(centre[order[rows]], error[order[rows]], support, points))
-        for rows, points in blocks
-    ]
-    return BandMatrix(order, support.size, parts)
-
-
-def _blocks_near(centre: FloatArray, error: FloatArray, support: FloatArray) -> Iterator[tuple[slice, slice]]:
-    """Yield groups, whose centres ascend, with the points at which their likelihoods are not negligible."""
-    height = max(-(-centre.size // MOST_BLOCKS), LEAST_BLOCK)
-    for start in range(0, centre.size, height):
-        rows = slice(start, min(start + height, centre.size))
-        reach = FARTHEST_LIKELY * float(error[rows].max())
-        low, high = np.searchsorted(support, [centre[rows.start] - reach, centre[rows.stop - 1] + reach])
-        yield rows, slice(int(low), int(high))
-
-
-def _normal_likelihood(centre: FloatArray, error: FloatArray, support: FloatArray, points: slice) -> FloatArray:
-    """Return the likelihood of each group at some points, among which are the nearest, shape (n_points, n_groups)."""
-    likelihood = centre - support[points, None]
+    # Columns are contiguous, because the fit multiplies it from that side many times.
+    likelihood = centre - support[:, None]
     likelihood /= error
     likelihood *= likelihood
     likelihood *= -0.5
     # The largest value is at the nearest point of the even grid.
     nearest = np.rint((centre - support[0]) / (support[1] - support[0])).astype(np.intp).clip(0, support.size - 1)
-    likelihood -= likelihood[nearest - points.start, np.arange(centre.size)]
-    return np.asarray(np.exp(likelihood, out=likelihood))
+    likelihood -= likelihood[nearest, np.arange(centre.size)]
+    return np.asarray(np.exp(likelihood, out=likelihood).T)
 
 
 def _group_means(values: FloatArray, weight: FloatArray, group: AnyIntArray) -> FloatArray:

@@ -5,105 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import BSpline
 from scipy.optimize import minimize
 
-from ens_plugin.core.validation import AnyIntArray, FloatArray
-
-
-class ProductMatrix:
-    """A matrix as the product of two smaller ones; multiplied from both sides as the whole matrix would be."""
-
-    # Else NumPy's arrays would take it for a number.
-    __array_ufunc__ = None
-
-    def __init__(self, left: FloatArray, right: FloatArray) -> None:
-        self.shape = (left.shape[0], right.shape[1])
-        self._left, self._right = left, right
-
-    def __matmul__(self, vector: FloatArray) -> FloatArray:
-        """Return the product with a vector, or with the columns of a matrix."""
-        return np.asarray(self._left @ (self._right @ vector))
-
-    def __rmatmul__(self, left: FloatArray) -> FloatArray:
-        """Return the product of a vector, or of the rows of a matrix, with this matrix."""
-        return np.asarray((left @ self._left) @ self._right)
-
-    @property
-    def T(self) -> ProductMatrix:
-        """Return the transposed matrix."""
-        return ProductMatrix(self._right.T, self._left.T)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the whole matrix."""
-        return np.asarray(self._left @ self._right, dtype)
-
-
-class BandMatrix:
-    """Blocks of a matrix outside of which it is 0; multiplied from both sides as the whole matrix would be.
-
-    `order` are the rows in the order in which they form blocks.  A block is its place in that order, its columns, and
-    its transposed values.
-    """
-
-    # Else NumPy's arrays would take it for a number.
-    __array_ufunc__ = None
-
-    def __init__(self, order: NDArray[np.intp], n_columns: int, blocks: list[tuple[slice, slice, FloatArray]]) -> None:
-        self.shape = (order.size, n_columns)
-        self._order, self._blocks = order, blocks
-
-    def __matmul__(self, vector: FloatArray) -> FloatArray:
-        """Return the product with a vector, shape (n_rows,)."""
-        return self.T.product(vector)
-
-    def __rmatmul__(self, left: FloatArray) -> FloatArray:
-        """Return the product of a vector, or of the rows of a matrix, with this matrix, shape (..., n_columns)."""
-        product, ordered = np.zeros((*left.shape[:-1], self.shape[1])), left.take(self._order, axis=-1)
-        for rows, columns, values in self._blocks:
-            product[..., columns] += ordered[..., rows] @ values.T
-        return product
-
-    @property
-    def T(self) -> _Transposed:
-        """Return the transposed matrix, for products with it from the left."""
-        return _Transposed(self._order, self._blocks)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the whole matrix with its zeros."""
-        whole = np.zeros(self.shape, dtype)
-        for rows, columns, values in self._blocks:
-            whole[self._order[rows], columns] = values.T
-        return whole
-
-
-class _Transposed:
-    """The transposed matrix, with the same parameters."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, order: NDArray[np.intp], blocks: list[tuple[slice, slice, FloatArray]]) -> None:
-        self._order, self._blocks = order, blocks
-
-    def __rmatmul__(self, left: FloatArray) -> FloatArray:
-        return self.product(left)
-
-    def product(self, left: FloatArray) -> FloatArray:
-        """Return the product of a vector, or of the rows of a matrix, with this matrix."""
-        ordered, product = np.empty((2, *left.shape[:-1], self._order.size))
-        for rows, columns, values in self._blocks:
-            ordered[..., rows] = left[..., columns] @ values
-        product[..., self._order] = ordered
-        return np.asarray(product)
-
-
-# Of groups of rows at the points of a grid, shape (n_groups, n_points).
-Likelihood: TypeAlias = FloatArray | BandMatrix | ProductMatrix
-
+from ens_plugin.core.validation import FloatArray
 
 N_CELLS = 400
 GRID: FloatArray = (np.arange(1, N_CELLS + 1) - 0.5) / N_CELLS
@@ -139,7 +48,7 @@ class RowGroups(NamedTuple):
     The likelihood of each group's rows at each grid point, shape (n_groups, 400), is scaled so that its maximum is 1.
     """
 
-    likelihood: Likelihood
+    likelihood: FloatArray
     counts: FloatArray
 
 
@@ -434,147 +343,22 @@ def _positive_inverse(matrix: FloatArray) -> FloatArray:
     return np.asarray((vectors / values) @ vectors.T)
 
 
-# Binomial coefficients and powers of so many votes are far from the largest and smallest numbers, where p is near k/n.
-MOST_VOTES = 200
-# How many times fewer numbers the two matrices have than their product.
-LEAST_REDUCTION = 1.5
+def binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
+    """Return the likelihood of k of n votes for each group at each point of the grid, shape (n_groups, 400).
 
-
-def binomial_likelihood(k: FloatArray, n: FloatArray) -> FloatArray | ProductMatrix:
-    r"""Return the likelihood of k of n votes for each group at each point of the grid, shape (n_groups, 400).
-
-    The largest of each group is 1, to rounding; what is below 1e-240 may be 0.  Votes on many groups in whole numbers
-    make a product: with N the largest n, :math:`p^k (1-p)^{n-k} = \sum_j \binom{N-n}{j} p^{k+j} (1-p)^{N-k-j}`, so that
-    the powers of N votes are enough; all factors are positive, and nothing is lost to rounding.
+    The largest of each group is 1; columns are contiguous for the fit.
     """
-    most = n.max()
-    n_numbers = (most + 1.0) * (k.size + GRID.size)
-    are_few = most <= MOST_VOTES and n_numbers * LEAST_REDUCTION <= k.size * GRID.size
-    if not are_few or np.any(k % 1.0) or np.any(n % 1.0):
-        return _likelihood(k, n)
-    choices = _choices(int(most - n.min()))[(most - n).astype(np.intp)] * np.exp(-_largest_log(k, n))[:, None]
-    return ProductMatrix(_shifted(choices, k.astype(np.intp), int(most) + 1), _powers(int(most)))
-
-
-@lru_cache(maxsize=8)
-def _powers(most: int) -> FloatArray:
-    """Return p^k (1-p)^(most-k) of each k at each point of the grid, shape (most + 1, 400)."""
-    k = np.arange(most + 1.0)
-    powers = np.exp(np.outer(k, np.log(GRID)) + np.outer(most - k, np.log1p(-GRID)))
-    powers.flags.writeable = False
-    return np.asarray(powers)
-
-
-def _shifted(rows: FloatArray, places: NDArray[np.intp], width: int) -> FloatArray:
-    """Return rows that each start at a place of their own, shape (n_rows, width); 0 before, and beyond is cut off."""
-    n_rows, length = rows.shape
-    wide = width + length
-    shifted = np.zeros(n_rows * wide)
-    # No two of these overlap.
-    windows = np.lib.stride_tricks.sliding_window_view(shifted, length, writeable=True)
-    windows[np.arange(n_rows) * wide + places] = rows
-    return shifted.reshape(n_rows, wide)[:, :width]
-
-
-@lru_cache(maxsize=8)
-def _choices(largest: int) -> FloatArray:
-    """Return the binomial coefficients of numbers up to `largest`, shape (largest + 1, largest + 1)."""
-    table = np.zeros((largest + 1, largest + 1))
-    table[:, 0] = 1.0
-    for row in range(1, largest + 1):
-        table[row, 1:] = table[row - 1, 1:] + table[row - 1, :-1]
-    table.flags.writeable = False
-    return table
-
-
-def _largest_log(k: FloatArray, n: FloatArray) -> FloatArray:
-    """Return the largest log-likelihood of each group at a point of the grid."""
-    below = _point_below(k, n)
-    return np.maximum(*(k * np.log(GRID[at]) + (n - k) * np.log1p(-GRID[at]) for at in (below, below + 1)))
-
-
-def _likelihood(k: FloatArray, n: FloatArray) -> FloatArray:
-    """Return the whole matrix, columns contiguous for the fit."""
     log_likelihood = np.column_stack([np.log(GRID), np.log1p(-GRID)]) @ np.stack([k, n - k])
-    # To look for the largest value at all points takes as long as the rest.
-    below, rows = _point_below(k, n), np.arange(k.size)
+    # The largest is at one of the two points around k/n; to look for it at all points takes as long as the rest.
+    below, rows = np.clip(np.floor(k / n * GRID.size - 0.5).astype(np.intp), 0, GRID.size - 2), np.arange(k.size)
     log_likelihood -= np.maximum(log_likelihood[below, rows], log_likelihood[below + 1, rows])
     return np.asarray(np.exp(log_likelihood, out=log_likelihood).T)
 
 
-def _point_below(k: FloatArray, n: FloatArray) -> NDArray[np.intp]:
-    """Return the first of the two points around k/n, at one of which the likelihood is largest."""
-    return np.clip(np.floor(k / n * GRID.size - 0.5).astype(np.intp), 0, GRID.size - 2)
-
-
-ALL_ROWS = slice(None)
-
-
-class RowModel(Protocol):
-    """A fitted distribution of the rows' parameters, on a grid of points."""
-
-    @property
-    def density(self) -> Density | None:
-        """Return the fitted density on the grid; None for a point mass."""
-        ...
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """Return the likelihood of each group of rows at each point, shape (n_groups, n_points)."""
-        ...
-
-    @property
-    def counts(self) -> FloatArray:
-        """Return the weight of each group of rows, shape (n_groups,)."""
-        ...
-
-    @property
-    def group(self) -> AnyIntArray:
-        """Return the group of each row, shape (n_rows,)."""
-        ...
-
-    @property
-    def point_weights(self) -> FloatArray:
-        """Return the estimated distribution of the rows over the points, shape (n_points,); sums to 1."""
-        ...
-
-    def error_by_point(self, sizes: ArrayLike) -> FloatArray:
-        """Return the probability of a wrong label at each size and point, shape (n_sizes, n_points)."""
-        ...
-
-
-def model_error(model: RowModel, sizes: ArrayLike) -> FloatArray:
-    """Return the expected error at each size, shape (n_sizes,)."""
-    return np.asarray(np.tensordot(model.error_by_point(sizes), model.point_weights, axes=1))
-
-
-def mean_posterior(model: RowModel, weights: FloatArray) -> FloatArray:
-    """Return the mean over rows of their posterior on the grid, under one or more prior densities."""
-    # Weights and means have shape (..., n_points).
-    densities = np.atleast_2d(weights)
-    # In place, because memory of many densities times groups takes longer to get than to fill.
-    evidence = densities @ model.likelihood.T
-    np.maximum(evidence, 1e-300, out=evidence)
-    np.divide(model.counts, evidence, out=evidence)
-    means = (evidence @ model.likelihood) * densities / model.counts.sum()
-    return np.asarray(means.reshape(weights.shape))
-
-
-def group_means(model: RowModel, by_point: FloatArray) -> FloatArray:
-    """Return the posterior mean, for each group of rows, of quantities given at every grid point."""
-    # Quantities have shape (n_quantities, n_points), means (n_quantities, n_groups).
-    weights = _grid_weights(model)
-    evidence = np.maximum(model.likelihood @ weights, 1e-300)
-    return np.asarray((by_point * weights) @ model.likelihood.T / evidence)
-
-
-def _grid_weights(model: RowModel) -> FloatArray:
-    return np.ones(model.likelihood.shape[1]) if model.density is None else model.density.weights
-
-
-def row_means(model: RowModel, by_point: FloatArray, rows: AnyIntArray | slice = ALL_ROWS) -> FloatArray:
-    """Return the posterior mean, for some rows, of quantities given at every point, shape (n_quantities, n_rows)."""
-    return np.asarray(group_means(model, by_point)[:, model.group[rows]])
+def mean_posterior(rows: RowGroups, weights: FloatArray) -> FloatArray:
+    """Return the mean over rows of their posterior on the grid, under a density of these cell probabilities."""
+    evidence = np.maximum(rows.likelihood @ weights, 1e-300)
+    return np.asarray((rows.counts / evidence) @ rows.likelihood * weights / rows.counts.sum())
 
 
 CLOSE_MARGIN = 0.3

@@ -16,7 +16,6 @@ from ens_plugin.core.error_curve import hypergeometric_limit
 from ens_plugin.core.row_model import (
     GRID,
     Density,
-    Likelihood,
     RowGroups,
     binomial_likelihood,
     fit_density,
@@ -145,8 +144,6 @@ def subset_majority_error(wrong: ArrayLike, trials: ArrayLike, max_size: int) ->
 class Mixture:
     """A fitted distribution over rows of the probability that one member is wrong.
 
-    It implements the protocol :class:`ens_plugin.core.row_model.RowModel`.
-
     Attributes
     ----------
     support, weights : ndarray, shape (n_points,)
@@ -155,7 +152,7 @@ class Mixture:
         Effective votes that one member is worth; 1 for hard votes.
     density : Density or None
         None for a point mass (no member is wrong on any row, or all are).
-    likelihood : ndarray or ProductMatrix, shape (n_groups, n_points)
+    likelihood : ndarray, shape (n_groups, n_points)
         Likelihood of each group of equal rows at each point.
     counts : ndarray, shape (n_groups,)
         Weight of each group.
@@ -167,14 +164,9 @@ class Mixture:
     weights: FloatArray
     votes_per_member: float
     density: Density | None
-    likelihood: Likelihood
+    likelihood: FloatArray
     counts: FloatArray
     group: AnyIntArray
-
-    @property
-    def point_weights(self) -> FloatArray:
-        """Return the distribution of the rows over the points, the same as `weights`; sums to 1."""
-        return self.weights
 
     def error_by_point(self, sizes: ArrayLike) -> FloatArray:
         """Return the probability that the ensemble is wrong at each point, shape (n_sizes, n_points)."""
@@ -221,7 +213,7 @@ def fit_mixture(
     # Rounding must not decide at exactly MANY_VOTES.
     if counts @ n_group / counts.sum() < MANY_VOTES * (1.0 - 1e-9):
         return mixture
-    return replace(mixture, weights=mean_posterior(mixture, density.weights))
+    return replace(mixture, weights=mean_posterior(RowGroups(likelihood, counts), density.weights))
 
 
 def _point_mass(at: float, row_weight: FloatArray, votes_per_member: float) -> Mixture:

@@ -17,7 +17,6 @@ from ens_plugin.core.validation import (
     FloatArray,
     IntArray,
     counted,
-    is_tied,
     label_text,
     previous_odd_size,
     printable,
@@ -280,9 +279,6 @@ class ErrorCurve:
     ties_to : float
         Even sizes up to this one have exactly the error of the odd size below, with ties counted as half
         an error: infinity for votes on two labels, 2 for votes on more, 0 where no two sizes are equal.
-    even_shift : ndarray of float64, shape (n_sizes,), or None
-        Error that the model's own rule for ties (the first label wins) adds at each even size; the entry of an
-        odd size is that of the even size above.  None where ties count as half an error, or do not occur.
     metric_basis : MetricBasis or None
         Where a metric was requested.  Scores of scikit-learn keep their own sign, so that `error` is then the score.
 
@@ -313,7 +309,6 @@ class ErrorCurve:
     interval_level: float
     check: float | None = None
     ties_to: float = 0.0
-    even_shift: FloatArray | None = None
     metric_basis: MetricBasis | None = None
 
     def __repr__(self) -> str:
@@ -338,8 +333,7 @@ class ErrorCurve:
     def at(self, size: float) -> float:
         """Return the error at one size, interpolated linearly in 1/size between the tabulated sizes.
 
-        Where votes tie (see `ties_to`), an even size has the error of the odd one below it, plus the error
-        that the model's rule for ties adds (see `even_shift`).
+        Where votes tie (see `ties_to`), an even size has the error of the odd one below it.
 
         Parameters
         ----------
@@ -387,27 +381,11 @@ class ErrorCurve:
             )
         if not self.reaches(size):
             raise InputError(f"size={size} is above {last}, where this curve ends; pass a size of at most {last}.")
-        shift = np.zeros(values.size) if self.even_shift is None else self.even_shift
-        inverse, known = (
-            1.0 / previous_odd_size(self.sizes, self.ties_to),
-            values - shift * is_tied(self.sizes, self.ties_to),
-        )
+        inverse, known = 1.0 / previous_odd_size(self.sizes, self.ties_to), values
         if not math.isnan(limit):
             inverse, known = np.append(inverse, 0.0), np.append(known, limit)
         wanted = previous_odd_size([float(size)], self.ties_to)[0]
-        found = float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
-        if self.even_shift is None:
-            return found
-        tabulated = np.flatnonzero(self.sizes == size)
-        if tabulated.size:
-            return float(values[tabulated[0]])
-        if is_tied(size, self.ties_to):
-            evens = np.append(1.0 / (self.sizes + self.sizes % 2.0), 0.0)
-            found += float(np.interp(1.0 / size, evens[::-1], np.append(shift, 0.0)[::-1]))
-        # Ends of an interval that were cut at the end of the range leave it by the shift.
-        basis = self.metric_basis
-        lowest, highest = (0.0, 1.0) if basis is None else (basis.lowest, basis.highest)
-        return min(max(found, lowest), highest)
+        return float(np.interp(1.0 / wanted, inverse[::-1], known[::-1]))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the curve as a pandas DataFrame with columns size, error, lower, upper."""

@@ -317,7 +317,7 @@ _RULES: dict[type, tuple[_Rule, ...]] = {
     ),
     ErrorCurve: (
         _SIZES,
-        _as_many("error lower upper even_shift", "sizes"),
+        _as_many("error lower upper", "sizes"),
         _at_most("lower", "error"),
         _at_most("error lower", "upper"),
         _ordered("asymptote_interval"),
@@ -335,7 +335,6 @@ _RULES: dict[type, tuple[_Rule, ...]] = {
         _within("error lower upper asymptote asymptote_interval", _range_of, "numbers that the metric can have"),
         # A user's own metric, a log loss for example, may be infinite.
         _finite("error asymptote asymptote_raw", lambda curve: curve.metric in _OWN_RANGES),
-        _finite("even_shift"),
     ),
     MetricBasis: (_least("n_rows", 1), _at_most("lowest", "highest")),
     SizeRecommendation: (

@@ -212,16 +212,14 @@ class TestReport:
 
 
 class TestEvenSize:
-    def test_the_last_member_adds_nothing_but_what_the_rule_for_ties_does(self) -> None:
+    def test_the_last_member_adds_nothing(self) -> None:
         X, y = CANCER
         forest = RandomForestClassifier(30, random_state=0).fit(X, y)
         report = analyze(forest, X, y, criterion="agreement")
         curve, advice = report.error_curve, report.recommendation
-        assert curve.even_shift is not None
         at, below = np.searchsorted(curve.sizes, [30, 29])
-        assert curve.error[at] - curve.even_shift[at] == pytest.approx(curve.error[below], abs=1e-15)
+        assert curve.error[at] == pytest.approx(curve.error[below], abs=1e-15)
         assert curve.error[below] > curve.error[at + 1]
-        assert 0 < abs(curve.even_shift[at]) < 0.002
         assert advice.losses[below] == pytest.approx(advice.losses[at], abs=1e-14)
         assert advice.agreement == pytest.approx(1.0 - advice.losses[below], abs=1e-14)
 

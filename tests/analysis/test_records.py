@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from ens_plugin.analysis.estimates import are_votes
 from ens_plugin.analysis.labels import agreement_law, curve_sizes, draw_alike_rows, largest_tied
 from ens_plugin.core.error_curve import agreement, recommended_size
-from ens_plugin.core.intervals import ErrorDraws
+from ens_plugin.core.intervals import DrawnCurve
 from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.label_shares import LabelRecord
 from ens_plugin.core.sample import Sample
@@ -23,7 +23,7 @@ MAX_SIZE = 20_001
 SIZES = np.arange(1, MAX_SIZE + 1, 2)
 
 
-def law_of(outputs: NDArray[Any], cell: NDArray[np.int64], seed: int, *, has_scores: bool = False) -> ErrorDraws:
+def law_of(outputs: NDArray[Any], cell: NDArray[np.int64], seed: int, *, has_scores: bool = False) -> DrawnCurve:
     """Return the law of rows whose members give all rows of a cell the same output; outputs are by cell."""
     counted = np.random.default_rng([seed, 1]).random((len(outputs), cell.size)) < 0.37
     n_labels = 2 if outputs.ndim == 2 else outputs.shape[2]

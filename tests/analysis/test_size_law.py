@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ens_plugin.analysis.labels import agreement_law, curve_sizes
-from ens_plugin.analysis.metric_curves import MetricCurve, MetricLaw, Resampled, SubsetAverages, subset_curve
+from ens_plugin.analysis.metric_curves import Resampled, SubsetAverages, subset_curve
 from ens_plugin.analysis.sizes import NoLimit, SizeLaw
 from ens_plugin.core.error_curve import extrapolate
-from ens_plugin.core.intervals import ErrorDraws, interval_of_draws
+from ens_plugin.core.intervals import DrawnCurve, interval_of_draws
 from ens_plugin.core.label_shares import LabelRecord
 from ens_plugin.core.losses import SquaredLoss
 from tests.analysis.metric_curves.test_size_of_curve import settings_of
@@ -38,7 +38,7 @@ def of_records() -> SizeLaw:
 def of_error() -> SizeLaw:
     sizes = np.append(np.unique((np.geomspace(1, MAX_SIZE, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
     slopes = np.random.default_rng(0).normal(0.2, 0.03, (200, 1))
-    return ErrorDraws(sizes, 0.1 + 0.2 / sizes, 0.1 + slopes / sizes)
+    return DrawnCurve(sizes, 0.1 + 0.2 / sizes, 0.1 + slopes / sizes)
 
 
 def of_squares() -> SizeLaw:
@@ -50,16 +50,13 @@ def of_ranking() -> SizeLaw:
     by_order = np.tile(0.9 - 0.3 / sizes, (4, 1))
     averages, settings = SubsetAverages(sizes, by_order, (4, 6), np.arange(5)), settings_of("roc_auc", 0.01)
     moments = Resampled(0.001, 0.0, 1e-6)
-    return MetricLaw(
-        subset_curve(extrapolate(sizes, by_order[0]), averages, moments, (0.0, 1.0), settings), settings, 0.01
-    )
+    return subset_curve(extrapolate(sizes, by_order[0]), averages, moments, (0.0, 1.0), settings)
 
 
 def of_labels() -> SizeLaw:
     sizes = np.append(np.arange(1.0, 4001.0, 2.0), np.inf)
     slopes = np.random.default_rng(0).normal(0.3, 0.05, (50, 1))
-    change = MetricCurve(sizes, 0.8 - 0.3 / sizes, 0.8 - slopes / sizes, 0.0)
-    return MetricLaw(change, settings_of("f1", 0.01), 0.01)
+    return DrawnCurve(sizes, 0.8 - 0.3 / sizes, 0.8 - slopes / sizes, np.inf)
 
 
 class Case(NamedTuple):

@@ -5,10 +5,10 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.core.error_curve import Anchor, anchor_models, subset_limit
-from ens_plugin.core.row_model import row_means
 from ens_plugin.core.sample import SubsetRates, rates_of_subsets
 from ens_plugin.core.tally import RowBlock
 from ens_plugin.papers.wrong_votes import Mixture, fit_mixture
+from tests.records import row_means
 
 SIZES = np.array([1, 3, 9])
 WIDE = np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1)

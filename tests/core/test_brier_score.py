@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from ens_plugin.core.losses import brier_loss, brier_terms_of_scores, member_terms
+from ens_plugin.core.losses import squared_loss, squared_terms
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import RowBlock, both_scores
 
 MEMBERS = 6
@@ -57,7 +55,7 @@ def test_every_size_is_the_average_over_all_subsets_of_the_members(n_labels: int
     block = random_block(n_labels, hard)
     weight = np.random.default_rng(1).random(block.target.size)
     weight[block.counted.sum(axis=0) < 2] = 0.0
-    loss = brier_loss(sample_of(block, weight))
+    loss = squared_loss(sample_of(block, weight))
     assert loss is not None
     found = loss.raw_asymptote + loss.member_variance / size
     assert found == pytest.approx(mean_over_subsets(block, weight, size), abs=1e-12)
@@ -66,7 +64,7 @@ def test_every_size_is_the_average_over_all_subsets_of_the_members(n_labels: int
 def test_no_rows_with_two_members_give_no_loss() -> None:
     block = random_block(2, hard=False)
     few = RowBlock(block.outputs, np.arange(MEMBERS)[:, None] < np.ones(block.target.size), block.target, 2)
-    assert brier_loss(sample_of(few)) is None
+    assert squared_loss(sample_of(few)) is None
 
 
 def test_rows_of_one_group_count_as_one_draw() -> None:
@@ -74,7 +72,7 @@ def test_rows_of_one_group_count_as_one_draw() -> None:
     twice = RowBlock(
         np.repeat(block.outputs, 2, axis=1), np.repeat(block.counted, 2, axis=1), np.repeat(block.target, 2), 3
     )
-    alone, grouped = brier_loss(sample_of(block)), brier_loss(sample_of(twice), groups=np.repeat(np.arange(12), 2))
+    alone, grouped = squared_loss(sample_of(block)), squared_loss(sample_of(twice), groups=np.repeat(np.arange(12), 2))
     assert alone is not None
     assert grouped is not None
     np.testing.assert_allclose(alone.covariance, grouped.covariance, rtol=1e-12)
@@ -87,7 +85,7 @@ def test_means_of_raw_scores_against_fresh_members(n_members: int) -> None:
     centre, target = rng.normal(0.0, 1.5, n_rows), rng.integers(0, 2, n_rows)
     scores = centre + sd * rng.standard_normal((n_members, n_rows))
     block = RowBlock(both_scores(scores), rng.random(scores.shape) < 0.7, target, 2)
-    squared, variance = brier_terms_of_scores(block, two_chances)
+    squared, variance = squared_terms(block, two_chances)
     trials = block.counted.sum(axis=0)
     for size in (10, 100):
         fresh = expit(centre + sd / np.sqrt(size) * rng.standard_normal((200, n_rows)))
@@ -103,41 +101,9 @@ def test_the_variance_of_scores_does_not_depend_on_members_that_do_not_count() -
     def inverse_link(mean: np.ndarray) -> np.ndarray:
         return expit(mean)
 
-    with_all = brier_terms_of_scores(RowBlock(both_scores(scores), is_oob, target, 2), inverse_link)
-    alone = brier_terms_of_scores(RowBlock(both_scores(scores[:6]), is_oob[:6], target, 2), inverse_link)
+    with_all = squared_terms(RowBlock(both_scores(scores), is_oob, target, 2), inverse_link)
+    alone = squared_terms(RowBlock(both_scores(scores[:6]), is_oob[:6], target, 2), inverse_link)
     np.testing.assert_array_equal(with_all, alone)
-
-
-@pytest.mark.parametrize("n_labels", [2, 3, 5])
-@pytest.mark.parametrize("hard", [False, True])
-def test_the_mean_of_the_members_influences_is_the_variance_as_leaving_one_out_changes_it(
-    n_labels: int, hard: bool
-) -> None:
-    block = random_block(n_labels, hard)
-    used = np.flatnonzero(block.counted.sum(axis=0) >= 2)
-    sample = sample_of(block).select(used)
-    loss, terms = brier_loss(sample), member_terms(sample.block)
-    assert loss is not None
-    n = sample.block.trials
-    by_row = np.average(terms, axis=0, weights=sample.block.counted) * np.maximum(n - 2.0, 1.0) / (n - 1.0)
-    assert by_row.mean() == pytest.approx(loss.member_variance, rel=1e-12)
-
-
-@pytest.mark.parametrize("n_labels", [2, 3])
-def test_luck_is_that_of_the_members_terms(n_labels: int) -> None:
-    rng = np.random.default_rng(n_labels)
-    # Some members differ from the others about all rows, which is what rows share.
-    own = np.where(np.arange(9)[:, None] < 3, rng.integers(0, n_labels, (9, 80)), 0)
-    counted = rng.random((9, 80)) < 0.8
-    counted[:2] = True
-    sample = sample_of(RowBlock(own, counted, rng.integers(0, n_labels, 80), n_labels))
-    sample = replace(sample, weight=rng.choice([1.0, 4.0], 80))
-    loss = brier_loss(sample)
-    assert loss is not None
-    weight = sample.weight / sample.weight.mean()
-    expected = shared_luck_variance(member_terms(sample.block), counted, weight, counted.shape[1])
-    assert expected > 0.0
-    assert loss.luck**2 == pytest.approx(expected, rel=1e-10)
 
 
 def test_luck_is_the_spread_of_the_variance_over_members_that_all_rows_share() -> None:
@@ -148,7 +114,7 @@ def test_luck_is_the_spread_of_the_variance_over_members_that_all_rows_share() -
     for _ in range(200):
         second = rng.uniform(-0.4, 0.4, (20, 1)) * side
         outputs = np.stack([0.5 - second, 0.5 + second], axis=2)
-        loss = brier_loss(sample_of(RowBlock(outputs, rng.random(second.shape) < 0.6, target, 2)))
+        loss = squared_loss(sample_of(RowBlock(outputs, rng.random(second.shape) < 0.6, target, 2)))
         assert loss is not None
         variances.append(loss.member_variance)
         luck.append(loss.luck)
@@ -164,7 +130,7 @@ def test_the_interval_of_the_size_holds_the_luck_that_all_rows_share(share: floa
         rng = np.random.default_rng(seed)
         second = 0.5 + rng.uniform(-0.26, 0.26, (30, 1)) * rng.choice([-1.0, 1.0], 300)
         outputs, counted = np.stack([1.0 - second, second], axis=2), rng.random(second.shape) < share
-        loss = brier_loss(sample_of(RowBlock(outputs, counted, rng.integers(0, 2, 300), 2)))
+        loss = squared_loss(sample_of(RowBlock(outputs, counted, rng.integers(0, 2, 300), 2)))
         assert loss is not None
         low, high = loss.size_interval(0.001, 20_001, 0.95)
         assert high is not None
@@ -184,7 +150,7 @@ def test_the_interval_of_the_size_holds_the_luck_of_raw_scores(share: float) -> 
         scores = centre + rng.uniform(-2.0, 2.0, (30, 1)) * np.sign(centre)
         target = (rng.random(300) < expit(centre)).astype(int)
         block = RowBlock(both_scores(scores), rng.random(scores.shape) < share, target, 2)
-        loss = brier_loss(sample_of(block), two_chances)
+        loss = squared_loss(sample_of(block), two_chances)
         assert loss is not None
         low, high = loss.size_interval(0.001, 20_001, 0.95)
         assert high is not None
@@ -211,6 +177,6 @@ def test_the_variance_of_many_labels_is_the_curvature_along_the_members() -> Non
     mean, step = own.mean(axis=0), 1e-3
     pairs = [score(mean + step * (each - mean)) + score(mean - step * (each - mean)) - 2 * score(mean) for each in own]
     truth = float(np.mean(pairs)) / (2.0 * step**2) * n_members / (n_members - 1)
-    loss = brier_loss(sample_of(block), lambda mean: np.asarray(softmax(mean, axis=1)))
+    loss = squared_loss(sample_of(block), lambda mean: np.asarray(softmax(mean, axis=1)))
     assert loss is not None
     assert loss.member_variance == pytest.approx(truth, rel=1e-3)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from ens_plugin.core.comparison import (
-    influence_on_variance,
     squared_losses_at,
 )
+from ens_plugin.core.losses import luck_of_members
+from ens_plugin.core.sample import Sample
 from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import RowBlock, tally_values
 
@@ -36,31 +37,19 @@ def test_shared_luck_contains_that_of_the_bags() -> None:
     assert np.mean(found) == pytest.approx(np.var(means) - own, rel=0.15)
 
 
-@pytest.mark.parametrize("n_members", [2, 3, 12])
-def test_influences_on_the_variance_are_those_of_leaving_a_member_out(n_members: int) -> None:
-    outputs = np.random.default_rng(2).normal(size=n_members)
-    influence = np.square(outputs - outputs.mean()) * influence_on_variance(np.full(1, float(n_members)))
-    if n_members == 2:
-        assert influence[0] == pytest.approx(influence[1])
-        return
-    without = np.array([np.delete(outputs, member).var(ddof=1) for member in range(n_members)])
-    pseudo_values = n_members * outputs.var(ddof=1) - (n_members - 1) * without
-    np.testing.assert_allclose(influence - influence.mean(), pseudo_values - pseudo_values.mean())
-
-
 @pytest.mark.parametrize("n_members", [4, 5, 12])
 def test_the_luck_of_the_variance_of_few_members_is_not_too_small(n_members: int) -> None:
     """The members of an ensemble err alike on all rows: the spread over ensembles of the rows' mean variance.
 
-    The jackknife errs high where members are few, up to a half with four.  Without the factor, four have a third less.
+    The jackknife errs high where members are few, up to a half with four.
     """
     rng = np.random.default_rng(3)
     variances, found = [], []
     for _ in range(3000):
         outputs = rng.normal(size=(n_members, 1)) * np.ones(20)
-        squares = np.square(outputs - outputs.mean(axis=0)) * influence_on_variance(np.full(20, float(n_members)))
+        block = RowBlock(outputs, np.ones(outputs.shape, dtype=bool), np.zeros(20), 0)
         variances.append(outputs.var(axis=0, ddof=1).mean())
-        found.append(shared_luck_variance(squares, np.ones(squares.shape, dtype=bool), np.ones(20), 20))
+        found.append(luck_of_members(Sample(block, np.arange(20), np.ones(20))) ** 2)
     # Of pairs of different rows: 19 in 20 of the variance.
     assert 0.95 * np.var(variances) <= np.mean(found) <= (1.0 + 2.0 / n_members) * np.var(variances)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.intervals import N_DRAWS, ErrorDraws, size_of_approach
+from ens_plugin.core.intervals import N_DRAWS, DrawnCurve, sizes_of_approach
 
 SIZES = np.append(np.unique((np.geomspace(1, 2001, 60).astype(int) - 1) // 2 * 2 + 1).astype(float), np.inf)
 
 
-def curve(slope: float, bend: float) -> ErrorDraws:
-    error = 0.1 + slope / SIZES + bend / SIZES**2
-    return ErrorDraws(SIZES, error, np.tile(error, (N_DRAWS, 1)))
+def curve(slope: float, bend: float) -> DrawnCurve:
+    error = 0.1 + np.maximum(slope / SIZES + bend / SIZES**2, 0.0)
+    return DrawnCurve(SIZES, error, np.tile(error, (N_DRAWS, 1)), np.inf)
 
 
 def searched(slope: float, bend: float, tolerance: float) -> float:
@@ -32,8 +32,8 @@ def test_the_first_close_size(slope: float, bend: float, tolerance: float) -> No
 
 def test_the_size_of_each_draw_is_found_alone() -> None:
     shapes = [(0.05, 0.0), (0.3, -1.0), (-0.1, 0.0), (5.0, 0.0), (0.2, -0.1)]
-    draws = np.array([curve(*shape).error for shape in shapes])
-    found = ErrorDraws(SIZES, draws[0], draws).size_draws(0.0001)
+    draws = np.array([curve(*shape).values for shape in shapes])
+    found = DrawnCurve(SIZES, draws[0], draws, np.inf).size_draws(0.0001)
     exact = np.array([searched(*shape, 0.0001) for shape in shapes])
     assert np.isinf(exact).sum() == 2
     np.testing.assert_array_equal(np.isinf(found), np.isinf(exact))
@@ -47,14 +47,14 @@ def test_an_error_below_its_limit_is_close_enough() -> None:
 
 def test_the_loss_is_linear_in_the_inverse_size() -> None:
     error = np.array([0.3, 0.2, 0.1])
-    found = ErrorDraws(np.array([1.0, 3.0, np.inf]), error, error[None])
+    found = DrawnCurve(np.array([1.0, 3.0, np.inf]), error, error[None])
     assert found.losses([1, 2, 3, 6, 10**12]) == pytest.approx([0.2, 0.125, 0.1, 0.05, 0.0], abs=1e-9)
 
 
 def test_an_error_that_goes_to_0_has_a_size_too() -> None:
     """At 21 the error of 0.1/B is 0.0048, at 19 it is 0.0053."""
     error = 0.1 / SIZES
-    found = ErrorDraws(SIZES, error, np.tile(error, (N_DRAWS, 1)))
+    found = DrawnCurve(SIZES, error, np.tile(error, (N_DRAWS, 1)), np.inf)
     assert found.losses([1, 5]) == pytest.approx([0.1, 0.02])
     assert found.size_within(0.005, 2001) == 21
     assert found.size_interval(0.005, 2001, 0.9) == (21, 21)
@@ -64,11 +64,11 @@ def test_the_loss_of_a_draw_whose_limit_is_below_0_is_from_that_limit() -> None:
     """It is 0.106 at 3 members, 0.004 at 5 and 0.001 at 7."""
     sizes = np.array([1.0, 3.0, 5.0, 7.0, np.inf])
     draws = np.array([[0.3, 0.1, -0.002, -0.005, -0.006]])
-    found = ErrorDraws(sizes, draws[0], draws)
+    found = DrawnCurve(sizes, draws[0], draws, np.inf)
     assert [found.size_draws(tolerance).tolist() for tolerance in (0.1, 0.003)] == [[5.0], [7.0]]
 
 
 def test_an_excess_is_linear_in_the_inverse_of_the_size_between_sizes() -> None:
     sizes = np.array([1.0, 2.0, 4.0, np.inf])
-    assert size_of_approach(sizes, np.array([2.0, 1.0, -1.0])) == pytest.approx(8.0 / 3.0)
-    assert size_of_approach(sizes, np.array([2.0, 1.0, 0.5])) == np.inf
+    found = sizes_of_approach(sizes, np.array([[2.0, 1.0, -1.0], [2.0, 1.0, 0.5]]))
+    assert found == pytest.approx([8.0 / 3.0, np.inf])

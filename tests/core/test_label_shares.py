@@ -273,7 +273,7 @@ def test_densities_lean_with_the_logarithm_of_the_number_of_members() -> None:
     trials = np.repeat([20, 60], 4000)
     lean = np.repeat([-0.5, 0.5], 4000) * np.log(3.0)
     wrong = rng.binomial(trials, rng.beta(2.5 + powers[0] * lean, 3.0 + powers[1] * lean)).astype(np.float64)
-    likelihood = np.asarray(binomial_likelihood(wrong, trials.astype(np.float64)))
+    likelihood = binomial_likelihood(wrong, trials.astype(np.float64))
     rows = [RowGroups(likelihood[own], np.ones(4000)) for own in (slice(0, 4000), slice(4000, None))]
     density = fit_density(RowGroups(likelihood, np.ones(8000)), beta_mean=(0.0, 0.0), beta_start=(0.0, 0.0))
     found, covariance = fit_tilt([(rows[0], density, lean[0]), (rows[1], density, lean[-1])])

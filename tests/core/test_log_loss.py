@@ -112,7 +112,7 @@ def test_a_row_has_the_posterior_of_its_votes_below_the_last_point_of_the_grid(o
     """There the density is a power of the share, which the fit tells, times the likelihood of the votes."""
     _, votes, trials = drawn(1.5, 2000)
     wrong, n_votes = np.array([40.0 - own]), np.array([40.0])
-    likelihood = np.asarray(binomial_likelihood(wrong, n_votes))
+    likelihood = binomial_likelihood(wrong, n_votes)
     coefficients = fitted(votes, trials).probability.density.coefficients
     weights, n_parts = _posterior(coefficients, likelihood, n_votes, wrong)[0], SHARES.size - GRID.size + 1
     # Of rows without a vote and with one, the parts tell the same power.

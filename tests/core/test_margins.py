@@ -7,9 +7,9 @@ from scipy.stats import norm
 
 from ens_plugin.core import margins as margins_module
 from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.row_model import model_error, row_means
 from ens_plugin.core.validation import pair_index
 from ens_plugin.errors import InputError
+from tests.records import row_means
 
 FloatArray = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def true_error(mu: FloatArray, d: FloatArray, size: float) -> float:
 def test_known_distribution_is_recovered() -> None:
     """6000 rows of 15 members: within four binomial standard errors at every size and at infinity."""
     mean, sd, n, mu, d = draw(6000, 15, 0)
-    for size, error in zip(SIZES, model_error(fit_margins(mean, sd, n), SIZES), strict=True):
+    for size, error in zip(SIZES, fit_margins(mean, sd, n).error(SIZES), strict=True):
         expected = true_error(mu, d, size)
         assert error == pytest.approx(expected, abs=4 * np.sqrt(expected * (1 - expected) / 6000))
 
@@ -42,7 +42,7 @@ def test_known_distribution_is_recovered() -> None:
 def test_plug_in_is_biased_where_the_fit_is_not() -> None:
     mean, sd, n, mu, d = draw(6000, 5, 1)
     expected = true_error(mu, d, np.inf)
-    fit = model_error(fit_margins(mean, sd, n), [np.inf])[0]
+    fit = fit_margins(mean, sd, n).error([np.inf])[0]
     assert abs(fit - expected) < abs(np.mean(mean < 0) - expected) / 2
 
 
@@ -84,7 +84,7 @@ def test_skewed_scores_of_few_members_leave_no_bias(n_members: int) -> None:
     sd = 4 * np.sqrt(jumps / n_members * (1 - jumps / n_members) * n_members / (n_members - 1))
     fit = fit_margins(-score, sd, np.full(8000, float(n_members)))
     wrong = np.mean(chance > 0.25)
-    assert model_error(fit, [np.inf])[0] == pytest.approx(wrong, abs=4 * np.sqrt(wrong * (1 - wrong) / 8000))
+    assert fit.error([np.inf])[0] == pytest.approx(wrong, abs=4 * np.sqrt(wrong * (1 - wrong) / 8000))
 
 
 def test_merging_rows_of_nearly_equal_margins_hardly_moves_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,9 +94,9 @@ def test_merging_rows_of_nearly_equal_margins_hardly_moves_the_fit(monkeypatch: 
     exact = fit_margins(mean, sd, n)
     distinct = set(zip(np.interp(mean, exact.support, exact.distance), n, strict=True))
     assert merged.counts.size < exact.counts.size == len(distinct)
-    error = model_error(exact, SIZES)
+    error = exact.error(SIZES)
     tenth_of_sd = 0.1 * np.sqrt(error * (1 - error) / 1800)
-    assert (np.abs(model_error(merged, SIZES) - error) < tenth_of_sd).all()
+    assert (np.abs(merged.error(SIZES) - error) < tenth_of_sd).all()
 
 
 def test_rows_of_a_group_differ_by_half_a_standard_error() -> None:
@@ -118,14 +118,14 @@ def test_parts_of_the_rows_change_nothing_but_rounding(monkeypatch: pytest.Monke
     parts = fit_margins(mean, sd, n, weight)
     np.testing.assert_array_equal(parts.group, whole.group)
     np.testing.assert_allclose(parts.spread, whole.spread, rtol=1e-12)
-    np.testing.assert_allclose(model_error(parts, SIZES), model_error(whole, SIZES), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(parts.error(SIZES), whole.error(SIZES), rtol=0, atol=1e-9)
 
 
 def test_order_of_the_rows_does_not_matter() -> None:
     mean, sd, n, _, _ = draw(200, 15, 5)
     order = np.random.default_rng(0).permutation(200)
     one, other = fit_margins(mean, sd, n), fit_margins(mean[order], sd[order], n[order])
-    np.testing.assert_allclose(model_error(one, SIZES), model_error(other, SIZES), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(one.error(SIZES), other.error(SIZES), rtol=0, atol=1e-9)
     np.testing.assert_allclose(
         row_means(one, one.error_by_point([21]))[0][order], row_means(other, other.error_by_point([21]))[0], atol=1e-8
     )
@@ -135,9 +135,9 @@ def test_scale_of_the_weights_does_not_matter_and_zero_weight_is_absence() -> No
     mean, sd, n, _, _ = draw(200, 15, 6)
     weight = np.where(np.arange(200) % 4, 1.0, 0.0)
     kept = weight > 0
-    expected = model_error(fit_margins(mean[kept], sd[kept], n[kept]), SIZES)
-    np.testing.assert_allclose(model_error(fit_margins(mean, sd, n, weight), SIZES), expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(model_error(fit_margins(mean, sd, n, 9 * weight), SIZES), expected, rtol=0, atol=1e-9)
+    expected = fit_margins(mean[kept], sd[kept], n[kept]).error(SIZES)
+    np.testing.assert_allclose(fit_margins(mean, sd, n, weight).error(SIZES), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(fit_margins(mean, sd, n, 9 * weight).error(SIZES), expected, rtol=0, atol=1e-9)
 
 
 def test_unit_of_raw_scores_does_not_matter() -> None:
@@ -145,13 +145,13 @@ def test_unit_of_raw_scores_does_not_matter() -> None:
     one = fit_margins(mean, sd, n)
     other = fit_margins(1000 * mean, 1000 * sd, n)
     np.testing.assert_allclose(other.support, 1000 * one.support, rtol=1e-9)
-    np.testing.assert_allclose(model_error(one, SIZES), model_error(other, SIZES), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(one.error(SIZES), other.error(SIZES), rtol=0, atol=1e-9)
 
 
 def test_members_that_agree_leave_only_the_sign() -> None:
     mean = np.concatenate([np.full(80, 0.6), np.full(20, -0.4)])
     fit = fit_margins(mean, np.zeros(100), np.full(100, 10.0))
-    np.testing.assert_allclose(model_error(fit, SIZES), 0.2, atol=0.01)
+    np.testing.assert_allclose(fit.error(SIZES), 0.2, atol=0.01)
 
 
 @pytest.mark.parametrize(
@@ -170,21 +170,12 @@ def test_bad_argument_is_named(
         fit_margins(mean, sd, trials, weight)
 
 
-def test_likelihoods_of_many_members_are_normal_though_their_zeros_are_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each row is a group of its own; products with the likelihoods are those with the whole matrix."""
+def test_likelihoods_of_many_members_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is a group of its own."""
     monkeypatch.setattr(margins_module, "_group_rows", pair_index)
     mean, sd, n, _, _ = draw(400, 300, 5)
     fit = fit_margins(mean, sd, n)
     place = np.interp(mean, fit.support, fit.distance)
     exact = norm.pdf((fit.distance - place[:, None]) * np.sqrt(n)[:, None])
     exact /= exact.max(axis=1, keepdims=True)
-    assert not isinstance(fit.likelihood, np.ndarray)
-    whole = np.asarray(fit.likelihood)
-    assert np.count_nonzero(whole) < 0.5 * whole.size
-    np.testing.assert_allclose(whole[fit.group], exact, rtol=1e-9, atol=1e-40)
-    rng = np.random.default_rng(0)
-    for left, right in ((rng.random(whole.shape[0]), fit.likelihood), (rng.random((3, 400)), fit.likelihood.T)):
-        np.testing.assert_allclose(left @ right, left @ (whole if left.ndim == 1 else whole.T), rtol=1e-12)
-    np.testing.assert_allclose(fit.likelihood @ fit.point_weights, whole @ fit.point_weights, rtol=1e-12)
+    np.testing.assert_allclose(fit.likelihood[fit.group], exact, rtol=1e-9, atol=1e-40)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ens_plugin.core.jackknife import N_GROUPS, left_out_sd
 from ens_plugin.core.margins import fit_margins
-from ens_plugin.core.row_model import model_error
 from ens_plugin.core.weights import RowWeight
 
 SIZES = [5, 41, np.inf]
@@ -32,7 +31,7 @@ def fitted_errors(margins: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
     trials = counted.sum(axis=0)
     known = np.ma.masked_array(margins, ~counted)
     mean, sd = known.mean(axis=0).data, known.std(axis=0, ddof=1).data
-    return model_error(fit_margins(mean, sd, trials), SIZES)
+    return fit_margins(mean, sd, trials).error(SIZES)
 
 
 @pytest.mark.parametrize("share", [0.6, 0.08], ids=["many members", "few members"])

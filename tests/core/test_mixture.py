@@ -12,10 +12,10 @@ from scipy.special import betainc
 from scipy.stats import beta, binom
 
 from ens_plugin.core import votes as mixture_module
-from ens_plugin.core.row_model import row_means
 from ens_plugin.core.votes import group_counts
 from ens_plugin.errors import InputError, WeakEstimateWarning
 from ens_plugin.papers.wrong_votes import fit_mixture
+from tests.records import row_means
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

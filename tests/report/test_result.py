@@ -61,27 +61,6 @@ def test_sizes_at_which_votes_tie_have_the_error_of_the_odd_size_below() -> None
     assert up_to_two.at(4) < up_to_two.at(3)
 
 
-def test_intervals_at_sizes_at_which_votes_tie_stay_within_the_range_of_the_error() -> None:
-    """The rule for ties lowers the error by 0.05 at 2 and 4 members, and ends that were cut at 0 and 1 stay there."""
-    sizes, shift = np.array([1, 2, 3, 10], dtype=np.int64), np.array([-0.05, -0.05, 0.05, 0.05])
-    curve = replace(
-        REPORTS["classification"].error_curve,
-        sizes=sizes,
-        error=np.array([0.1, 0.05, 0.5, 0.55]),
-        lower=np.array([0.0, 0.0, 0.0, 0.02]),
-        upper=np.array([0.3, 0.25, 1.0, 1.0]),
-        asymptote_interval=(0.0, 1.0),
-        ties_to=math.inf,
-        even_shift=shift,
-    )
-    for place, size in enumerate(sizes):
-        assert curve.at(size) == pytest.approx(curve.error[place])
-        assert curve.interval_at(size) == (curve.lower[place], curve.upper[place])
-    for size in range(1, 40):
-        low, high = curve.interval_at(size)
-        assert 0.0 <= low <= curve.at(size) <= high <= 1.0
-
-
 def test_interval_at_infinity_is_the_asymptotes() -> None:
     curve = REPORTS["classification"].error_curve
     assert curve.interval_at(math.inf) == curve.asymptote_interval

@@ -182,7 +182,7 @@ def test_several_curves_share_axes_and_a_legend(n_curves: int, frame: Frame) -> 
 def test_a_curve_that_leaves_its_axes_is_cut_at_their_edge() -> None:
     curve = REPORTS["classification"].error_curve
     error = curve.asymptote + 2.0 / curve.sizes
-    steep = replace(curve, error=error, lower=error - 0.01, upper=error + 0.01, even_shift=None)
+    steep = replace(curve, error=error, lower=error - 0.01, upper=error + 0.01)
     report = replace(REPORTS["classification"], error_curve=steep)
     for drawn in (report_curve("forest", report), whole_curve(report)):
         assert Picture([drawn], WIDE).misplaced() == []

@@ -15,13 +15,13 @@ from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.metric_curves import (
-    MetricCurve,
     Resampled,
     SubsetAverages,
     metric_size,
     subset_curve,
 )
 from ens_plugin.core.error_curve import extrapolate
+from ens_plugin.core.intervals import DrawnCurve
 from tests.forests import Array
 from tests.scorers import ACCURACY
 
@@ -84,10 +84,10 @@ def test_the_size_by_both_errors_is_that_of_curves_that_go_up_or_down() -> None:
     slopes = np.random.default_rng(0).normal(0.0, 0.5, 400)
     options = AnalysisOptions(data="holdout", metric="f1", tolerance=0.005, max_size=3000)
     settings = resolve_options(find_adapter(members("vote", 5, 20)[0]), options)
-    curve = MetricCurve(sizes, np.full(sizes.size, 0.5), 0.5 - slopes[:, None] / sizes, 0.0)
-    found = metric_size(curve, 20, None, settings)
+    curve = DrawnCurve(sizes, np.full(sizes.size, 0.5), 0.5 - slopes[:, None] / sizes, np.inf)
+    found = metric_size(curve, 0.0, 20, None, settings)
     needed = np.maximum(np.abs(slopes) / 0.005, 1.0)
-    assert curve.close_size(0.005) == 1
+    assert curve.size_within(0.005, 3000) == 1
     assert found.size == pytest.approx(np.quantile(needed, 0.95), rel=0.05)
     assert found.interval == pytest.approx(tuple(np.quantile(needed, [0.025, 0.975])), rel=0.1, abs=2.0)
 
@@ -110,15 +110,14 @@ class TestEqualDraws:
     """Draws that are all the curve itself have its size."""
 
     @pytest.mark.parametrize("distance", [0.0011, 0.0041, 0.0063, 0.0113, 0.0207])
-    @pytest.mark.parametrize("tie", [None, -0.02, 0.05])
-    def test_of_labels(self, distance: float, tie: float | None) -> None:
+    @pytest.mark.parametrize("ties_to", [0.0, np.inf])
+    def test_of_labels(self, distance: float, ties_to: float) -> None:
         sizes = np.append(np.arange(1.0, 1000.0, 2.0), np.inf)
         values = 0.8 - 0.3 / sizes
-        effects = None if tie is None else tie / (sizes + 1.0)
-        curve = MetricCurve(sizes, values, np.tile(values, (3, 1)), 0.0, effects)
-        far = np.flatnonzero(np.abs(curve.at(np.arange(1, 900)) - curve.limit) > distance)
-        assert curve.close_size(distance) == far[-1] + 2
-        assert curve.size_draws(settings_of("f1", distance)).tolist() == [curve.close_size(distance)] * 3
+        curve = DrawnCurve(sizes, values, np.tile(values, (3, 1)), ties_to)
+        far = np.flatnonzero(curve.losses(np.arange(1, 900)) > distance)
+        assert curve.size_within(distance, 1000) == far[-1] + 2
+        assert curve.size_draws(distance).tolist() == [far[-1] + 2] * 3
 
     @pytest.mark.parametrize("distance", [0.0003, 0.004, 0.02, 0.11])
     def test_of_subsets(self, distance: float) -> None:
@@ -127,6 +126,6 @@ class TestEqualDraws:
         law = extrapolate(sizes, by_order[0])
         averages, settings = SubsetAverages(sizes, by_order, (4, 6), np.arange(5)), settings_of("roc_auc", distance)
         curve = subset_curve(law, averages, Resampled(0.0, 0.0), (0.0, 1.0), settings)
-        size = curve.close_size(distance)
-        assert size == int(np.ceil(0.3 / distance - 1e-9))
-        assert set(curve.size_draws(settings).tolist()) == {size}
+        size = int(np.ceil(0.3 / distance - 1e-9))
+        assert curve.size_within(distance, 20_001) == size
+        assert set(curve.size_draws(distance).tolist()) == {size}

@@ -83,7 +83,7 @@ def _swap(content: Content, rng: random.Random) -> None:
 
 
 def _empty(content: Content, rng: random.Random) -> None:
-    content["error_curve"].update(sizes=[], error=[], lower=[], upper=[], even_shift=None)
+    content["error_curve"].update(sizes=[], error=[], lower=[], upper=[])
 
 
 def _shorten(content: Content, rng: random.Random) -> None:
@@ -124,7 +124,6 @@ FORGERIES: tuple[Callable[[Content, random.Random], None], ...] = (
     _set("error_curve.asymptote", lambda rng: rng.choice((-1.0, 2.0, "Infinity", *NOT_A_NUMBER))),
     _set("error_curve.check", lambda rng: rng.choice((-1.0, "x", []))),
     _set("error_curve.ties_to", lambda rng: rng.choice((-1.0, "-Infinity", None, []))),
-    _set("error_curve.even_shift", lambda rng: rng.choice(([], [0.0], "x", 1.0))),
     _set("recommendation.size", lambda rng: rng.choice((0, -1, 10**12, 1.5, "59"))),
     _set("recommendation.max_size", lambda rng: rng.choice((0, -1, 1, 2.5, None))),
     _set("recommendation.agreement", lambda rng: rng.choice((-0.1, 1.1, 99.0, *NOT_A_NUMBER))),

@@ -227,7 +227,7 @@ def forged(change: Callable[[dict[str, Any]], None]) -> str:
 
 
 FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
-    "an empty curve": lambda r: r["error_curve"].update(sizes=[], error=[], lower=[], upper=[], even_shift=None),
+    "an empty curve": lambda r: r["error_curve"].update(sizes=[], error=[], lower=[], upper=[]),
     "size 0": lambda r: r["recommendation"].update(size=0),
     "a curve from size 0": lambda r: r["error_curve"]["sizes"].__setitem__(0, 0),
     "sizes that fall": lambda r: r["error_curve"]["sizes"].reverse(),
