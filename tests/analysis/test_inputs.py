@@ -52,17 +52,6 @@ class TestCustomLabelsAndContainers:
         assert results[0] == pytest.approx(results[1], rel=1e-9)
         assert results[0] == pytest.approx(analyze(forest, X, y).metrics(), rel=1e-9)
 
-    def test_raw_scores_of_two_labels(self) -> None:
-        rng = np.random.default_rng(0)
-        target = rng.integers(0, 2, 200)
-        scores = np.where(target, 1.0, -1.0) * rng.normal(0.5, 1.0, 200) + rng.normal(0.0, 2.0, (40, 200))
-        one = analyze(CustomEnsemble(scores, None, aggregation="mean_score"), None, target, data="holdout")
-        stacked = np.stack([-scores / 2, scores / 2], axis=2)
-        two = analyze(CustomEnsemble(stacked, None, aggregation="mean_score"), None, target, data="holdout")
-        assert one.metrics() == pytest.approx(two.metrics(), rel=1e-9)
-        wrong = (scores > 0) != target
-        assert one.bias_variance.member_error == pytest.approx(wrong.mean())
-
 
 class TestProgress:
     def test_every_block_is_reported_once(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, SizeRecommendation, analyze
 from ens_plugin.errors import InputError
-from tests.forests import cancer, diabetes, digits
+from tests.forests import cancer, digits
 
 FloatArray = NDArray[np.float64]
 
@@ -111,23 +111,6 @@ def test_fresh_rows_lose_no_more_than_is_allowed_at_the_promised_size(problem: s
     assert size <= 2.5 * needed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_fresh_rows_agree_as_often_as_was_promised(problem: str) -> None:
-    X, y = PROBLEMS[problem](0)
-    forest = RandomForestClassifier(N_TREES, min_samples_leaf=2, random_state=0).fit(X[:N_TRAINED], y[:N_TRAINED])
-    report = analyze(forest, X[:N_TRAINED], y[:N_TRAINED], criterion="agreement", tolerance=0.03)
-    size, truth = report.recommended_size, found_on(problem, 0).truth
-    assert size is not None
-    assert size < N_TRUE / 2
-    limit = truth.outputs.mean(axis=0).argmax(axis=1)
-    apart = []
-    for _ in range(30):
-        trees = truth.rng.choice(N_TRUE, size, replace=False)
-        apart.append(np.mean(truth.outputs[trees].mean(axis=0).argmax(axis=1) != limit))
-    assert np.mean(apart) <= 0.03 + 2.0 * np.sqrt(0.03 * 0.97 / N_FRESH)
-
-
 def test_the_recommended_size_is_the_largest_of_the_required_ones() -> None:
     for problem in (cancer, digits):
         report = analyze(*problem())
@@ -186,11 +169,6 @@ def test_the_accuracy_is_the_error_of_the_default(criterion: str) -> None:
     assert [found.criterion for found in report.criteria if found.is_required] == ["error"]
 
 
-def test_the_accuracy_with_another_criterion_has_that_one() -> None:
-    report = analyze(*cancer(), metric="accuracy", criterion="probability")
-    assert report.recommendation.criterion == "probability"
-
-
 def scores() -> tuple[Any, None, NDArray[np.int64]]:
     """Scores of two labels that are no logarithms of odds."""
     rng = np.random.default_rng(0)
@@ -247,14 +225,6 @@ def test_values_without_noise_have_a_size_by_the_material_part() -> None:
     assert found.size < 60
     assert found.size >= report.bias_variance.member_variance / found.tolerance
     assert report.is_enough
-
-
-def test_a_mean_squared_error_may_lose_a_hundredth() -> None:
-    report = analyze(*diabetes())
-    found = report.recommendation
-    assert found.tolerance == pytest.approx(0.01 * report.error_curve.asymptote, rel=1e-9)
-    assert found.size is not None
-    assert found.size >= report.bias_variance.member_variance / found.tolerance
 
 
 def test_the_promise_is_the_upper_end_of_an_interval_at_90_percent() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,12 +115,6 @@ def test_a_report_from_json_takes_its_rows_again(kind: str) -> None:
     assert find_difference(with_rows(report.proof, rows), model) is None
     with pytest.raises(InputError, match="Pass the X of the analysis"):
         with_rows(report.proof, rows[:3])
-
-
-def test_the_same_model_has_the_same_proof_in_any_number_of_threads() -> None:
-    proofs = [replace(proof, rows=None) for n_jobs in (1, 2) if (proof := proof_of(fitted(n_jobs=n_jobs)))]
-    assert proofs[0].outputs == proofs[1].outputs
-    assert proofs[0].members == proofs[1].members
 
 
 class Threshold(BaseEstimator, ClassifierMixin):

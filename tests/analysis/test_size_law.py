@@ -12,7 +12,7 @@ from ens_plugin.analysis.labels import agreement_law, curve_sizes
 from ens_plugin.analysis.metric_curves import MetricCurve, MetricLaw, Resampled, SubsetAverages, subset_curve
 from ens_plugin.analysis.sizes import NoLimit, SizeLaw
 from ens_plugin.core.error_curve import extrapolate
-from ens_plugin.core.intervals import ErrorDraws, interval_of_draws
+from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.label_shares import LabelRecord
 from ens_plugin.core.losses import SquaredLoss
 from tests.analysis.metric_curves.test_size_of_curve import settings_of
@@ -136,21 +136,8 @@ def test_the_interval_moves_with_the_tolerance(case: Case) -> None:
     assert smaller_high < high
 
 
-def test_the_same_law_gives_the_same_interval_again(case: Case) -> None:
-    first, second = (case.make().size_interval(case.tolerance, MAX_SIZE, 0.9) for _ in range(2))
-    assert first == second
-
-
 def test_without_a_limit_nothing_is_known() -> None:
     law = NoLimit()
     assert np.isnan(law.losses([1, 10, 100])).all()
     assert law.size_within(0.01, MAX_SIZE) is None
     assert law.size_interval(0.01, MAX_SIZE, 0.95) == (1, None)
-
-
-def test_the_interval_of_draws_is_widened_to_hold_the_size() -> None:
-    draws = np.array([11.0, 13.0, 15.0])
-    assert interval_of_draws(draws, 9, 100, 0.9) == (9, 15)
-    assert interval_of_draws(draws, 21, 100, 0.9) == (11, 21)
-    assert interval_of_draws(np.append(draws, np.inf), 13, 100, 0.9) == (11, None)
-    assert interval_of_draws(draws, None, 100, 0.9) == (11, None)

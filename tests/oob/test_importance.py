@@ -12,9 +12,9 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin import oob_permutation_importance
@@ -56,10 +56,6 @@ def probabilities_of(members: Any) -> Any:
     return lambda table: np.stack([member.predict_proba(table) for member in members])
 
 
-def votes_of(members: Any, n_labels: int) -> Any:
-    return lambda table: np.stack([np.eye(n_labels)[member.predict(table)] for member in members])
-
-
 class TestBruteForce:
     """Importances are those of the members' own predictions, library by library."""
 
@@ -94,12 +90,6 @@ class TestBruteForce:
         expected = brute_force(predict, in_bag_of(model.estimators_samples_), X3, Y3)
         np.testing.assert_allclose(found.importances, expected, atol=1e-12)
         assert "Nothing in this model shows" in found.warnings[0]
-
-    def test_bagging_without_replacement(self) -> None:
-        model = BaggingRegressor(Ridge(), 10, bootstrap=False, max_samples=0.5, random_state=0).fit(X, Y)
-        found = oob_permutation_importance(model, X, Y, n_repeats=2)
-        expected = brute_force(values_of(model.estimators_), in_bag_of(model.estimators_samples_), X, Y)
-        np.testing.assert_allclose(found.importances, expected, atol=1e-8)
 
     def test_lightgbm(self) -> None:
         labels = (np.median(Y) < Y).astype(int)
@@ -272,23 +262,6 @@ class TestRefusals:
         ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
         with pytest.raises(TooFewMembersError, match="3 of 3 rows of label 1"):
             oob_permutation_importance(ensemble, X, rare)
-
-    def test_tables_without_columns_to_permute(self) -> None:
-        class Table:
-            def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
-                return X
-
-        model = make_pipeline(StandardScaler(), RandomForestRegressor(10, random_state=0)).fit(X, Y)
-        with pytest.raises(InputError, match="is of type Table, whose columns cannot be permuted"):
-            oob_permutation_importance(model, Table(), Y)
-
-
-def test_regression_trees_of_ones_own_need_no_frame() -> None:
-    drawn = np.random.default_rng(0).integers(0, N, (12, N))
-    trees = [DecisionTreeRegressor(random_state=0).fit(X[rows], Y[rows]) for rows in drawn]
-    ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
-    found = oob_permutation_importance(ensemble, X, Y, n_repeats=2)
-    np.testing.assert_allclose(found.importances, brute_force(values_of(trees), in_bag_of(drawn), X, Y), atol=1e-9)
 
 
 def test_a_metric_shows_no_standard_errors() -> None:

@@ -63,13 +63,6 @@ def test_no_more_than_twenty_columns_are_drawn() -> None:
     assert [text.get_text() for text in ax.get_yticklabels()] == [f"x{number}" for number in range(10, 30)]
 
 
-def test_what_a_user_drew_stays() -> None:
-    ax = new_axes()
-    own = ax.barh([5.0], [1.0])
-    SECOND.plot(FIRST.plot(ax))
-    assert own[0] in ax.patches
-
-
 def test_the_text_has_the_most_important_columns_first() -> None:
     names = tuple(f"x{place}" for place in range(12))
     lines = str(found(names, [float(place == 7) for place in range(12)])).splitlines()

@@ -71,42 +71,6 @@ class TestErrors:
         np.testing.assert_array_equal(one, two)
         assert (one != oob_permutation_importance(model, X3, Y3, random_state=1).importances).any()
 
-    def test_some_rows_stand_for_all(self) -> None:
-        model = RandomForestRegressor(30, random_state=0).fit(X, Y)
-        found = oob_permutation_importance(model, X, Y, max_rows=40)
-        whole = oob_permutation_importance(model, X, Y)
-        assert found.n_rows == 40
-        assert (
-            oob_permutation_importance(model, X, Y, max_rows=10**6).importances.tolist() == whole.importances.tolist()
-        )
-        assert found.standard_error[3] > whole.standard_error[3]
-
-    def test_signs_agree_with_importances_of_single_trees(self) -> None:
-        """As R's randomForest has them: each tree's own error on its own out-of-bag rows."""
-        model = RandomForestRegressor(60, random_state=0).fit(X, Y)
-        in_bag, rng = in_bag_of(model.estimators_samples_), np.random.default_rng(0)
-        by_tree = np.zeros((60, 6))
-        for tree, member in enumerate(model.estimators_):
-            rows = np.flatnonzero(~in_bag[tree])
-            before = np.mean((member.predict(X[rows]) - Y[rows]) ** 2)
-            for column in range(6):
-                table = X[rows].copy()
-                table[:, column] = rng.permutation(table[:, column])
-                by_tree[tree, column] = np.mean((member.predict(table) - Y[rows]) ** 2) - before
-        found = oob_permutation_importance(model, X, Y)
-        clear = found.importances_mean > 3 * found.standard_error
-        assert clear.sum() >= 3
-        assert (by_tree.mean(axis=0)[clear] > 0).all()
-
-    def test_result_is_a_table_and_a_picture(self) -> None:
-        found = oob_permutation_importance(RandomForestRegressor(20, random_state=0).fit(X, Y), X, Y)
-        frame = found.to_frame()
-        assert frame.index.tolist() == [f"x{column}" for column in range(6)]
-        np.testing.assert_array_equal(frame["standard_error"], found.standard_error)
-        ax = found.plot()
-        assert ax.get_yticklabels()[-1].get_text() == frame["importances_mean"].idxmax()
-        assert len(ax.patches) == 6
-
 
 @pytest.mark.long
 @pytest.mark.slow

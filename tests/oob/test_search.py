@@ -14,16 +14,14 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401  (what makes the halving searches importable)
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin import OneFold, make_oob_scorer
-from ens_plugin.errors import BagError, DataMismatchError, InputError, WeakEstimateWarning
+from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 forwards_weights = pytest.mark.skipif(RELEASE < (1, 7), reason="searches pass sample_weight to scorers since 1.7")
@@ -53,23 +51,6 @@ def test_score_is_minus_the_error_of_one_fit_on_all_rows() -> None:
 def test_score_at_a_size(size: int) -> None:
     score = make_oob_scorer(size=size)(MODEL, X, Y)
     assert score == -ens_plugin.analyze(MODEL, X, Y).error_curve.at(size)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "wrap"),
-    [
-        (RandomForestRegressor(25, random_state=0), lambda rows: rows),
-        (BaggingRegressor(n_estimators=25, random_state=0), lambda rows: rows),
-        (make_pipeline(StandardScaler(), RandomForestRegressor(25, random_state=0)), pd.DataFrame),
-    ],
-    ids=["forest", "bagging", "pipeline"],
-)
-def test_regressions_and_pipelines(estimator: Any, wrap: Any) -> None:
-    rows = np.random.default_rng(0).random((120, 3))
-    table, y = wrap(rows), rows @ [1.0, 2.0, 3.0]
-    search = GridSearchCV(estimator, {}, scoring=make_oob_scorer(), **OPTIONS).fit(table, y)
-    expected = ens_plugin.analyze(clone(estimator).fit(table, y), table, y).error_curve.asymptote
-    assert search.best_score_ == -expected
 
 
 def brier(y: Any, probability: Any) -> float:
@@ -111,19 +92,6 @@ def test_sizes_that_are_none(size: Any) -> None:
 
 
 @pytest.mark.slow
-def test_halving_over_the_number_of_members() -> None:
-    search = HalvingGridSearchCV(
-        FOREST, {"min_samples_leaf": [1, 40]}, resource="n_estimators", min_resources=15, max_resources=30, factor=2,
-        scoring=make_oob_scorer(), return_train_score=False, **OPTIONS,
-    ).fit(X, Y)  # fmt: skip
-    assert search.n_resources_ == [15, 30]
-    results = pd.DataFrame(search.cv_results_)
-    for _, row in results.iterrows():
-        assert -row["mean_test_score"] == error(row["params"])
-    assert len(results) == 3
-
-
-@pytest.mark.slow
 def test_halving_over_the_rows() -> None:
     arguments: dict[str, Any] = {"min_resources": 60, "factor": 2, "scoring": make_oob_scorer(), **OPTIONS}
     arguments["return_train_score"] = False
@@ -152,11 +120,6 @@ def test_a_setting_without_bags() -> None:
 def test_folds_are_refused() -> None:
     with pytest.raises(DataMismatchError, match=r"cv=ens_plugin.OneFold\(\)"):
         GridSearchCV(FOREST, {}, scoring=make_oob_scorer(), cv=3, error_score="raise").fit(X, Y)
-
-
-def test_no_target_is_refused() -> None:
-    with pytest.raises(InputError, match="needs the target"):
-        make_oob_scorer()(clone(FOREST).fit(X, Y), X)
 
 
 def test_one_fold_has_all_rows_in_order() -> None:
@@ -216,15 +179,3 @@ def test_groups_without_metadata_routing() -> None:
     search = GridSearchCV(forest, {}, scoring=partial(make_oob_scorer(), groups=groups), **OPTIONS).fit(X, Y)
     expected = ens_plugin.analyze(clone(forest).fit(X, Y), X, Y, groups=groups).error_curve.asymptote
     assert search.best_score_ == -expected
-
-
-def test_a_doubt_is_warned_of() -> None:
-    # Copies in random order.
-    y = np.random.default_rng(1).integers(0, 2, 80).repeat(2)
-    order = np.random.default_rng(2).permutation(y.size)
-    rows, y = np.random.default_rng(0).random((80, 3)).repeat(2, axis=0)[order], y[order]
-    model = clone(FOREST).fit(rows, y)
-    (doubt,) = ens_plugin.analyze(model, rows, y).basis.doubts
-    with pytest.warns(WeakEstimateWarning) as caught:
-        make_oob_scorer()(model, rows, y)
-    assert [str(warning.message) for warning in caught] == [doubt]

@@ -64,11 +64,6 @@ class TestIntervals:
         assert factor.max() < 1
         assert np.ptp(limits) < np.ptp(np.quantile(residuals, [0.05, 0.95], method="weibull"))
 
-    def test_higher_levels_give_wider_intervals_that_hold_narrower_ones(self) -> None:
-        model = forest().fit(X, Y)
-        inner, outer = (offsets(predict_with_uncertainty(model, X, Y, NEW, interval_level=p)) for p in (0.5, 0.95))
-        assert outer[0] < inner[0] < inner[1] < outer[1]
-
     def test_too_few_rows_for_a_level_are_refused(self) -> None:
         model = forest().fit(X[:38], Y[:38])
         with pytest.raises(InputError, match=r"level 0\.95 needs at least 39 rows .* there are 38"):
@@ -174,14 +169,6 @@ class TestPredictions:
             # Its trees of several labels have bags of their own, for which no formula is known.
             assert np.isnan(shares.standard_error).all()
             assert any(text.startswith("The standard error is not known.") for text in shares.warnings)
-
-    def test_trees_that_share_bags_have_an_interval_but_no_standard_error(self) -> None:
-        model = lightgbm.LGBMRegressor(**{**LIGHTGBM, "subsample_freq": 5, "n_estimators": 50}).fit(X, Y)
-        found = predict_with_uncertainty(model, X, Y, NEW, interval_level=0.8)
-        assert np.isnan(found.standard_error).all()
-        assert found.standard_error_kind == "unknown"
-        assert "different bags" in found.warnings[-1]
-        assert np.isfinite(found.lower).all()
 
     def test_few_members_have_no_standard_error(self) -> None:
         drawn = np.arange(N) % 3 != np.arange(3)[:, None]

@@ -44,12 +44,6 @@ def test_the_table_has_the_values_of_each_report() -> None:
     assert math.isnan(frame.loc["capped", "recommended_error"])
 
 
-def test_a_score_has_its_own_name() -> None:
-    frame = ens_plugin.compare([REPORTS["score"]]).to_frame()
-    assert {"roc_auc", "asymptotic_roc_auc", "recommended_roc_auc"} <= set(frame)
-    assert "error" not in frame
-
-
 def test_an_unknown_size_is_missing_and_doubts_are_in_the_table() -> None:
     advice = replace(FOREST.recommendation, size=None, interval=(1, None))
     unknown = with_doubts(replace(FOREST, recommendation=advice), "Few.", "Copies.")
@@ -68,10 +62,6 @@ def test_an_unknown_size_is_missing_and_doubts_are_in_the_table() -> None:
 )
 def test_names_of_models_are_made_unique(given: list[Any], names: list[str]) -> None:
     assert list(ens_plugin.compare(given).reports) == names
-
-
-def test_names_can_be_given_beside_a_sequence() -> None:
-    assert list(ens_plugin.compare((FOREST, DIGITS), names=["a", "b"]).reports) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +89,6 @@ def test_names_can_be_given_beside_a_sequence() -> None:
 def test_what_cannot_be_compared_is_refused(given: Any, names: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ens_plugin.compare(given, names)
-
-
-def test_intervals_of_other_levels_are_refused() -> None:
-    other = replace(DIGITS, error_curve=replace(DIGITS.error_curve, interval_level=0.9))
-    with pytest.raises(InputError, match=r"different levels of intervals.*95 %.*90 %"):
-        ens_plugin.compare([FOREST, other])
 
 
 def test_metrics_about_different_positive_labels_are_refused() -> None:
@@ -144,25 +128,11 @@ def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
         assert sizes[-1] == pytest.approx(ax.get_xlim()[1])
 
 
-@pytest.mark.slow
-def test_more_curves_than_colours_differ_by_their_dashes() -> None:
-    ax = Figure().subplots()
-    ens_plugin.compare([FOREST] * 14).plot(ax)
-    lines = [line for line in ax.lines if str(line.get_label()).startswith("RandomForest")]
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 14
-
-
 def test_a_comparison_is_short_as_text() -> None:
     compared = ens_plugin.compare([FOREST] * 8)
     assert len(repr(compared)) < 300
     assert "and 3 more" in repr(compared)
     assert max(map(len, str(compared).splitlines())) <= 80
-
-
-def test_a_spread_over_seeds_that_no_report_has_is_no_column() -> None:
-    score, error = reports.score_report(), reports.classification_report()
-    assert "algorithmic_sd" not in ens_plugin.compare({"one": score, "two": score}).to_frame().columns
-    assert "algorithmic_sd" in ens_plugin.compare({"one": error}).to_frame().columns
 
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -200,11 +170,6 @@ def test_reports_on_the_same_rows_are_compared_row_by_row(deep: EnsembleReport, 
     ]  # fmt: skip
 
 
-def test_equal_ensembles_cannot_be_told_apart(deep: EnsembleReport) -> None:
-    sentence = ens_plugin.compare({"one": deep, "other": deep}).sentences[0]
-    assert sentence.startswith("other and one cannot be told apart: other may be ")
-
-
 def test_squared_errors_are_compared_row_by_row_too() -> None:
     rows, y = load_diabetes(return_X_y=True)
     found = {
@@ -240,12 +205,6 @@ def test_a_copy_of_a_report_and_a_pickled_one_are_still_compared_row_by_row(
 ) -> None:
     for other in (replace(stumps, created=""), pickle.loads(pickle.dumps(stumps)), with_doubts(stumps, "Few.")):
         assert ens_plugin.compare([deep, other], names=["a", "b"]).differences["b"].n_rows == Y.size
-
-
-def test_the_rows_of_a_report_are_not_in_its_json(deep: EnsembleReport) -> None:
-    assert "judged_rows" not in deep.to_dict()
-    assert deep.judged_rows is not None
-    assert deep.judged_rows.losses.nbytes == 2 * Y.size
 
 
 @pytest.mark.slow

@@ -262,15 +262,3 @@ def test_pictures_mark_what_the_tables_have(name: str) -> None:
     # A size that is better than infinitely many members is enough too: the band begins at their level.
     here, (low, high) = drawn.value_at(report.n_members), drawn.tolerance
     assert (here >= low if drawn.level == high else here <= high) == found.is_enough
-
-
-@FEW
-@EACH
-def test_the_plot_has_these_texts(name: str) -> None:
-    report, wanted = report_of(name), shown(name)
-    from matplotlib.figure import Figure
-
-    ax = report.plot(Figure().subplots())
-    texts = [text.get_text().replace("\n", " ") for text in ax.texts]
-    assert any(text.endswith(wanted.here) for text in texts)
-    assert f"infinite ensemble {wanted.limit}" in texts

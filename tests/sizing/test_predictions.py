@@ -42,9 +42,3 @@ def test_labels_of_a_classifier_are_its_own() -> None:
     forest = RandomForestClassifier(5, random_state=0).fit(rows, names)
     assert np.array_equal(labels(forest, rows), forest.predict(rows))
     assert np.array_equal(predicted(forest, rows), forest.predict(rows))
-
-
-def test_a_booster_predicts_rows() -> None:
-    rows = DATA[2][0]
-    model = xgboost_model(2)
-    assert np.allclose(predicted(model.get_booster(), rows), model.predict_proba(rows)[:, 1])

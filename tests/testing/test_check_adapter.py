@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -255,12 +254,6 @@ def test_labels_in_another_order_than_the_models_are_found() -> None:
     ens_plugin.register_adapter(Reversed)
     with pytest.raises(AdapterCheckError, match=r"but the model's classes_ is array\(\[0, 1, 2\]\)"):
         check_adapter(forest, X, y, samples=lambda model: model.estimators_samples_)
-
-
-@pytest.mark.usefixtures("registered_adapters")
-def test_a_target_with_an_index_of_its_own_is_taken_by_position() -> None:
-    ens_plugin.register_adapter(Honest)
-    assert check_adapter(FOREST, X, pd.Series(Y, index=np.arange(100, 160)), samples=drawn)
 
 
 @pytest.mark.usefixtures("registered_adapters")

@@ -128,11 +128,6 @@ def test_other_files_are_refused(name: str, content: str, message: str, tmp_path
         read_log(tmp_path / name)
 
 
-def test_missing_file_is_named() -> None:
-    with pytest.raises(InputError, match=r"no file 'nowhere\.json'"):
-        read_log("nowhere.json")
-
-
 @pytest.mark.parametrize(
     ("text", "number"),
     [
@@ -178,13 +173,6 @@ def test_command_reads_tables(ending: str, tmp_path: Path) -> None:
     expected = ens_plugin.analyze_votes(table.set_axis(["question", "answer", "truth"], axis=1))
     found = run(str(path), "--question", "id", "--answer", "reply", "--truth", "gold")
     assert found.strip() == str(expected).strip()
-
-
-def test_one_column_may_have_two_roles(tmp_path: Path) -> None:
-    path = tmp_path / "samples.csv"
-    samples().to_csv(path, index=False)
-    found = run(str(path), "--question", "id", "--answer", "reply", "--truth", "gold", "--groups", "id")
-    assert "40 questions of 4 samples each" in found
 
 
 def test_command_reads_logs() -> None:

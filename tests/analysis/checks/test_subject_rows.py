@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_friedman1, make_friedman2
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
@@ -17,7 +17,6 @@ import ens_plugin
 from ens_plugin import EnsembleReport
 from tests.extras import lightgbm, xgboost
 
-Table = tuple[pd.DataFrame, NDArray[Any]]
 FOUND = "several rows seem to belong to one subject"
 
 
@@ -83,12 +82,6 @@ def test_equal_rows_of_subjects_are_doubted(model: Any) -> None:
     assert found(ens_plugin.analyze(model().fit(X, y), X, y))
 
 
-def test_equal_rows_of_subjects_with_labels_are_doubted_as_copies() -> None:
-    X, y = equal_rows(2)
-    report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
-    assert any("look like copies" in doubt for doubt in report.basis.doubts)
-
-
 def test_a_shuffled_series_is_doubted_with_and_without_its_dates() -> None:
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.normal(size=(500, 5)), axis=0)
@@ -107,20 +100,6 @@ def test_independent_rows_are_not_doubted(load: Any, shuffles: bool) -> None:
     X, y = X[order], y[order]
     kind = RandomForestRegressor if load is load_diabetes else RandomForestClassifier
     assert ens_plugin.analyze(kind(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
-
-
-@pytest.mark.parametrize("draw", [make_friedman1, make_friedman2])
-def test_a_function_without_noise_is_not_doubted_though_neighbours_help(draw: Any) -> None:
-    X, y = draw(500, noise=0.0, random_state=0)
-    assert ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
-
-
-def test_categories_with_an_effect_are_not_doubted() -> None:
-    rng = np.random.default_rng(0)
-    category = rng.integers(0, 12, 600)
-    X = pd.DataFrame({"kind": category, "size": rng.normal(size=600), "age": rng.integers(20, 70, 600)})
-    y = rng.normal(size=12)[category] + 0.3 * rng.normal(size=600)
-    assert ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
 
 
 def patients(seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -150,16 +129,6 @@ def test_rows_that_were_augmented_by_noise_are_doubted(load: Any, change: float,
     y, order = np.tile(y, n_copies + 1), rng.permutation(len(X))
     kind = RandomForestRegressor if load is load_diabetes else RandomForestClassifier
     assert found(ens_plugin.analyze(kind(100, random_state=0).fit(X[order], y[order]), X[order], y[order]))
-
-
-def test_rows_of_large_groups_are_doubted_though_every_member_drew_some() -> None:
-    rng = np.random.default_rng(0)
-    group = rng.permutation(np.repeat(np.arange(60), 8))
-    X = rng.normal(size=(60, 5))[group] + 0.01 * rng.normal(size=(480, 5))
-    y = rng.integers(0, 2, 60)[group]
-    report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
-    assert found(report)
-    assert "from those of 7 near rows on average" in report.basis.doubts[0]
 
 
 @pytest.mark.parametrize("n_columns", [3, 6, 20])
@@ -203,16 +172,3 @@ def test_sparse_rows_are_let_pass() -> None:
     X, y = patients(0)
     rows = sparse.csr_matrix(X)
     assert not found(ens_plugin.analyze(RandomForestRegressor(30, random_state=0).fit(rows, y), rows, y))
-
-
-def test_every_report_without_groups_states_that_rows_are_taken_as_independent() -> None:
-    X, y = load_diabetes(return_X_y=True)
-    model = RandomForestRegressor(50, max_samples=0.3, random_state=0).fit(X, y)
-    report = ens_plugin.analyze(model, X, y)
-    assert "if each row is another case" in " ".join(report.summary().split())
-    for text in (report.details(), report.to_html()):
-        assert "taken as independent" in " ".join(text.split())
-    grouped = ens_plugin.analyze(model, X, y, groups=np.arange(y.size) // 2)
-    assert "each row is another case" not in " ".join(grouped.summary().split())
-    for text in (grouped.details(), grouped.to_html()):
-        assert "taken as independent" not in " ".join(text.split())

@@ -89,14 +89,6 @@ def test_recommended_size_is_that_of_the_true_probabilities(hard: tuple[Estimate
     )
 
 
-def test_bias_and_variance_are_those_of_the_true_probabilities(hard: tuple[Estimates, FloatArray]) -> None:
-    estimates, p = hard
-    parts = estimates.bias_variance
-    assert parts.member_error == pytest.approx(p.mean(), abs=0.01)
-    assert parts.member_variance == pytest.approx(np.minimum(p, 1 - p).mean(), abs=0.01)
-    assert parts.bias == pytest.approx(np.mean(p > 0.5), abs=0.015)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("n_members", [7, 40])
 def test_the_curve_begins_with_the_error_of_one_member(n_members: int, seed: int) -> None:
@@ -162,22 +154,6 @@ def test_soft_votes_are_worth_more_than_hard_ones() -> None:
     assert curve.asymptote == pytest.approx(np.mean(p > 0.5), abs=0.01)
 
 
-def test_four_labels_reach_the_limit_from_few_members() -> None:
-    """Each row has its own label distribution; the limit is its most likely label."""
-    rng = np.random.default_rng(4)
-    n_rows, n_members = 2500, 25
-    shares = rng.dirichlet([3.0, 1.0, 1.0, 0.6], n_rows)
-    edges = shares.cumsum(axis=1)
-    outputs = (rng.random((n_members, n_rows, 1)) > edges[None]).sum(axis=2).clip(max=3)
-    estimates = classify(outputs, np.zeros(n_rows, dtype=np.int64), 4)
-    counts = np.array([rng.multinomial(11, share) for share in np.repeat(shares, 20, axis=0)])
-    at_11 = np.mean(np.argmax(counts, axis=1) != 0)
-    assert estimates.error_curve.at(11) == pytest.approx(at_11, abs=0.012)
-    assert estimates.error_curve.asymptote == pytest.approx(np.mean(shares.argmax(axis=1) != 0), abs=0.02)
-    assert estimates.bias_variance.member_error == pytest.approx(1 - shares[:, 0].mean(), abs=0.01)
-    assert estimates.bias_variance.member_variance == pytest.approx(1 - shares.max(axis=1).mean(), abs=0.02)
-
-
 def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     rng = np.random.default_rng(5)
     n_rows, n_members, noise = 4000, 12, 1.3
@@ -203,21 +179,3 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     assert advice.interval[0] <= truth <= advice.size <= advice.interval[1]
     assert advice.size < 1.06 * truth
     np.testing.assert_allclose(advice.losses, variance / advice.sizes, rtol=0.03)
-
-
-def test_a_smaller_share_of_other_labels_takes_more_members() -> None:
-    outputs, _ = votes(30, 400, 6)
-    target = np.zeros(400, dtype=np.int64)
-    found = [classify(outputs, target, 2, agreement_tolerance=t).sizes["agreement"]() for t in (0.2, 0.1, 0.05)]
-    sizes = [advice.size for advice in found if advice is not None]
-    assert None not in sizes
-    assert sizes == sorted(sizes)  # type: ignore[type-var]
-    assert len(set(sizes)) == 3
-
-
-def test_higher_interval_level_is_wider() -> None:
-    outputs, _ = votes(30, 400, 7)
-    target = np.zeros(400, dtype=np.int64)
-    curves = [classify(outputs, target, 2, interval_level=level).error_curve for level in (0.8, 0.95)]
-    assert (curves[1].lower < curves[0].lower).all()
-    assert (curves[1].upper > curves[0].upper).all()

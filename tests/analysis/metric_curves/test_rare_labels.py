@@ -38,12 +38,6 @@ def test_a_metric_of_three_rows_is_not_relied_upon(metric: str, tmp_path: Path) 
     assert "Do not use these figures." in page(found, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("metric", "n_rare"), [("accuracy", 3), ("f1", 30)])
-def test_enough_rows_or_a_mean_over_all_rows_leave_no_doubt(metric: str, n_rare: int) -> None:
-    assert not any("the label 'rare'" in doubt for doubt in report(metric, n_rare).basis.doubts)
-
-
 def test_a_ranking_of_three_rows_is_known_within_wide_limits() -> None:
     """Of the rows that most members are out of bag for, none may have the rare label."""
     lower, upper = report("roc_auc", 3).error_curve.asymptote_interval

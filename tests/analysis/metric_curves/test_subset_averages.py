@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss, mean_squared_error, r2_s
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metric_curves import SubsetAverages, largest_subsets, subset_averages
+from ens_plugin.analysis.metric_curves import largest_subsets, subset_averages
 from ens_plugin.analysis.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.analysis.variance import closed_form
@@ -95,13 +95,6 @@ def test_a_log_loss_without_probabilities_of_0_is_averaged_and_continued_in_a_li
     assert -curve.at(1) == pytest.approx(np.mean([log_loss(y, each) for each in second]), rel=5e-3)
     assert -curve.at(8) == pytest.approx(log_loss(y, second.mean(axis=0)), rel=1e-6)
     assert -curve.asymptote == pytest.approx(-np.log(2.0 / 3.0), rel=0.025)  # three standard errors
-
-
-def test_the_noise_of_the_orders_is_that_of_their_mean() -> None:
-    by_order = np.random.default_rng(4).normal(size=(30, 3))
-    averages = SubsetAverages(np.array([1, 2, 4]), by_order, (1, 2), np.arange(5))
-    np.testing.assert_allclose(averages.covariance, np.cov(by_order, rowvar=False))
-    np.testing.assert_allclose(averages.mean_covariance, np.cov(by_order, rowvar=False) / 30)
 
 
 def rows_of(outputs: Array, y: Array, weight: Array, metric: str) -> MetricRows:

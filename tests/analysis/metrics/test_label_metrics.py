@@ -84,16 +84,6 @@ def test_a_formula_is_found_and_has_the_values_of_the_scorer(name: str, n_labels
         assert value(matrix) == pytest.approx(expected, abs=1e-12)
 
 
-def test_weights_and_repeated_rows_are_the_same_matrix() -> None:
-    classes = np.array([0, 1])
-    value, _ = formula_of(get_scorer("f1"), classes)
-    rng = np.random.default_rng(0)
-    truth, predicted, weight = rng.integers(2, size=50), rng.integers(2, size=50), rng.gamma(1.0, size=50)
-    matrix = np.zeros((2, 2))
-    np.add.at(matrix, (truth, predicted), weight)
-    assert value(matrix) == pytest.approx(f1_score(truth, predicted, sample_weight=weight), rel=1e-12)
-
-
 @pytest.mark.parametrize(
     "scorer",
     [

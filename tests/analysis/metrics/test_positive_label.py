@@ -70,16 +70,6 @@ def test_value_is_that_with_the_positive_label(name: str, positive: str) -> None
     )
 
 
-@pytest.mark.parametrize("positive", ["benign", "malignant"])
-def test_a_metric_without_a_positive_label_is_as_it_was(positive: str) -> None:
-    forest = forest_of(NAMES)
-    for name in ("roc_auc", "balanced_accuracy", "f1_macro", "neg_log_loss"):
-        own = resolved(name, forest).value(NAMES, forest.predict_proba(X))
-        assert resolved(ScorerOfLabel(name, positive), forest).value(NAMES, forest.predict_proba(X)) == pytest.approx(
-            own, rel=1e-12
-        )
-
-
 def test_a_tie_is_the_first_label_as_in_predict() -> None:
     votes = np.array([["no", "yes", "no"], ["yes", "no", "no"]])
     ensemble = CustomEnsemble(votes, None, aggregation="vote")
@@ -156,21 +146,6 @@ class TestRarerLabel:
         found = resolved("average_precision", forest_of(labels), labels)
         assert (found.positive_label, found.findings) == (None, ())
 
-    @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "f1_macro", "neg_log_loss", "accuracy"])
-    def test_a_metric_of_both_labels_names_none(self, name: str) -> None:
-        assert resolved(name, forest_of(NAMES), NAMES).positive_label is None
-
-    def test_a_scorer_of_a_function_with_options_too(self) -> None:
-        scorer, forest = make_scorer(fbeta_score, beta=2), forest_of(self.RARE)
-        value = resolved(scorer, forest, self.RARE).value(self.RARE, forest.predict_proba(X))
-        assert value == pytest.approx(fbeta_score(self.RARE, forest.predict(X), beta=2, pos_label="bad"))
-
-    def test_the_report_states_it(self) -> None:
-        report = analyze(forest_of(self.RARE), X, self.RARE, metric="average_precision")
-        assert report.error_curve.metric_basis is not None
-        assert report.error_curve.metric_basis.positive_label == "bad"
-        assert any("of the label 'bad', the rarer one" in text for text in report.warnings)
-
 
 class TestParameter:
     """positive_label, of every function that takes a metric."""
@@ -185,14 +160,6 @@ class TestParameter:
         found = self.of(analyze, metric="average_precision", positive_label="benign")
         assert found.error == self.of(analyze, metric=self.NAMED).error
         assert not any("rarer" in text for text in found.warnings)
-
-    @pytest.mark.parametrize(
-        ("labels", "named"), [(CODES, 0), (CODES.astype(bool), False), (CODES + 0.0, 0.0)], ids=str
-    )
-    def test_a_label_of_any_type(self, labels: Any, named: Any) -> None:
-        report = analyze(forest_of(labels), X, labels, metric="average_precision", positive_label=named)
-        scorer = make_scorer(average_precision_score, pos_label=named, response_method="predict_proba")
-        assert report.error == analyze(forest_of(labels), X, labels, metric=scorer).error
 
     def test_of_importance_and_of_the_scorer_of_searches(self) -> None:
         options = {"metric": "average_precision", "positive_label": "benign"}
@@ -213,10 +180,3 @@ class TestParameter:
     @pytest.mark.parametrize("function", [analyze, grow, rightsize, autolog, spark_analyze, make_oob_scorer])
     def test_every_function_with_a_metric_has_it(self, function: Any) -> None:
         assert signature(function).parameters["positive_label"].default is None
-
-    @pytest.mark.slow
-    def test_of_several_outputs(self) -> None:
-        y = np.stack([NAMES, NAMES[::-1]], axis=1)
-        forest = RandomForestClassifier(50, max_depth=3, random_state=0).fit(X, y)
-        report = analyze(forest, X, y, metric="average_precision", positive_label="benign")
-        assert {part.error_curve.metric_basis.positive_label for part in report.outputs.values()} == {"benign"}

@@ -7,21 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import (
-    accuracy_score,
-    balanced_accuracy_score,
-    f1_score,
     get_scorer,
     get_scorer_names,
-    log_loss,
     make_scorer,
     mean_pinball_loss,
-    roc_auc_score,
 )
-from sklearn.svm import LinearSVC
 
-from ens_plugin import CustomEnsemble, analyze
+from ens_plugin import analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
 from ens_plugin.errors import InputError
@@ -146,22 +140,6 @@ class TestScorers:
         assert metric.name == "neg_mean_pinball_loss"
         assert metric.value(y, forest.predict(X)) == -mean_pinball_loss(y, forest.predict(X), alpha=0.9)
 
-    def test_positive_label(self) -> None:
-        X, y = TWO
-        names = np.where(y == 1, "benign", "malignant")
-        forest = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, names)
-        proba = forest.predict_proba(X)
-        scorer = make_scorer(f1_score, pos_label="malignant")
-        assert resolved(scorer, forest).value(names, proba) == scorer(forest, X, names)
-        ranked = make_scorer(roc_auc_score, response_method="predict_proba")
-        assert resolved(ranked, forest).value(names, proba) == pytest.approx(
-            roc_auc_score(names == forest.classes_[1], proba[:, 1])
-        )
-
-    def test_adjusted_balanced_accuracy_may_be_negative(self) -> None:
-        metric = resolved(make_scorer(balanced_accuracy_score, adjusted=True), FORESTS["three"][0])
-        assert metric.lowest == -1.0
-
     def test_a_score_of_ones_own_is_relative(self) -> None:
         def profit(y: Any, label: Any) -> float:
             return float(100.0 * np.mean(y == label))
@@ -170,46 +148,9 @@ class TestScorers:
         assert (metric.name, metric.greater_is_better, metric.is_absolute) == ("profit", True, False)
         assert not metric.takes_weights
 
-    def test_function_of_ones_own_gets_weights_where_it_takes_them(self) -> None:
-        forest, X, y = FORESTS["two"]
-        weight = np.linspace(0.5, 2.0, y.size)
-
-        def weighted(truth: Any, mean: Any, sample_weight: Any = None) -> float:
-            return float(log_loss(truth, np.clip(mean, 0.01, 1.0) / np.clip(mean, 0.01, 1.0).sum(axis=1)[:, None],
-                                  sample_weight=sample_weight))  # fmt: skip
-
-        metric = resolved(weighted, forest)
-        assert metric.takes_weights
-        assert not metric.greater_is_better
-        assert metric.value(y, forest.predict_proba(X), weight) == weighted(y, forest.predict_proba(X), weight)
-
-
-@pytest.mark.slow
-def test_labels_of_hard_votes() -> None:
-    X, y = TWO[0][:150] / TWO[0].max(axis=0), TWO[1][:150]
-    votes = BaggingClassifier(LinearSVC(), n_estimators=15, random_state=0).fit(X, y)
-    assert analyze(votes, X, y, metric="balanced_accuracy").error_curve.metric == "balanced_accuracy"
-
-
-@pytest.mark.slow
-def test_raw_scores_are_ranked() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 200)
-    scores = rng.normal(size=(20, 200, 2)) + 4.0 * np.eye(2)[y]
-    ensemble = CustomEnsemble(scores, None, aggregation="mean_score", classes=[0, 1])
-    report = analyze(ensemble, None, y, metric="roc_auc", data="holdout")
-    assert 0.9 < report.error_curve.asymptote <= 1.0
-
 
 class TestFunctionsOfOtherMeaning:
     """A range is known of scikit-learn's own functions with their usual parameters only."""
-
-    @pytest.mark.slow
-    def test_a_count_of_rows_has_no_largest_value(self) -> None:
-        forest, X, y = FORESTS["two"]
-        report = analyze(forest, X, y, metric=make_scorer(accuracy_score, normalize=False))
-        assert 0.8 * y.size < report.error <= y.size
-        assert report.recommendation.tolerance == pytest.approx(0.01 * report.error_curve.asymptote)
 
     def test_a_users_function_of_the_same_name_keeps_its_values(self) -> None:
         def accuracy_score(truth: Any, labels: Any) -> float:

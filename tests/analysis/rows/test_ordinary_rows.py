@@ -93,9 +93,3 @@ def test_each_row_of_such_a_table_twice_is_doubted() -> None:
     report = ens_plugin.analyze(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
     assert [found.code for found in report.findings if found.kind == "doubt"] == ["copies"]
     assert report.findings[0].numbers["rise"] > 0.3
-
-
-def test_one_column_does_not_tell_copies_from_draws() -> None:
-    """Nothing can be recombined: a value that ten rows have may be frequent, or copied."""
-    X, y = heights(0)
-    assert not find_repeats(hash_rows(None, np.repeat(X, 2, axis=0)), np.repeat(y, 2)).copied.any()

@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
-from ens_plugin import CustomEnsemble, EnsembleReport, in_bag
+from ens_plugin import EnsembleReport
 from ens_plugin.analysis import AnalysisOptions, run_analysis, sampling_seed
 from ens_plugin.analysis.rows import training_bags
 from ens_plugin.core.bags import Bags
@@ -73,22 +73,6 @@ def test_all_rows_read_in_random_order_give_the_same_report(
     options = AnalysisOptions(metric=own if has_metric else None)
     read = run_analysis(model, X, y, options, limit=RowLimit(np.inf))
     assert without_date(read) == without_date(run_analysis(model, X, y, options))
-
-
-@pytest.mark.slow
-def test_a_metric_meets_the_labels_of_the_rows_that_were_read() -> None:
-    X, y = CANCER
-    forest = RandomForestClassifier(40, max_depth=3, random_state=0).fit(X, y)
-
-    def lost(truth: NDArray[Any], p: NDArray[np.float64]) -> float:
-        return float(np.mean((truth - p[:, 1]) ** 2))
-
-    rows = np.sort(order_of_reading(y.size)[:256])
-    outputs = np.stack([tree.predict_proba(X[rows]) for tree in forest.estimators_])
-    rest = CustomEnsemble(outputs, in_bag(forest, X)[:, rows], aggregation="mean_proba")
-    read = run_analysis(forest, X, y, AnalysisOptions(metric=lost), limit=RowLimit(256))
-    expected = run_analysis(rest, None, y[rows], AnalysisOptions(metric=lost))
-    np.testing.assert_allclose(read.error_curve.error, expected.error_curve.error, rtol=1e-9)
 
 
 def test_other_rows_than_the_training_rows_are_refused_all_the_same() -> None:

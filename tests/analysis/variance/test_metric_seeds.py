@@ -52,11 +52,6 @@ def test_out_of_bag_rows_count_what_fresh_rows_share() -> None:
     assert deviation() == pytest.approx(truth, rel=0.15)
 
 
-def test_rows_without_luck_in_common_count_hardly_more_than_their_own() -> None:
-    """Of as many members as are trained; with that of those out of bag, it would be 1.6 times as much."""
-    assert deviation(spread=0.0) == pytest.approx(np.sqrt(OWN**2 / N_ROWS / N_MEMBERS), rel=0.25)
-
-
 def test_rows_of_a_group_count_as_one() -> None:
     """Four copies of each row are no luck that different rows share."""
     copies = deviation(n_copies=4, groups=np.repeat(np.arange(N_ROWS), 4))

@@ -19,7 +19,6 @@ from tests.extras import lightgbm, xgboost
 
 X, Y = make_friedman1(80, noise=1.0, random_state=0)
 NEW = make_friedman1(30, random_state=1)[0]
-STUMP = DecisionTreeRegressor(max_leaf_nodes=2)
 LIGHTGBM = {
     "n_estimators": 40,
     "boosting_type": "rf",
@@ -57,32 +56,6 @@ def test_variance_is_that_of_the_formula() -> None:
     corrected = expected - len(X) / 400 * outputs.var(axis=0)
     np.testing.assert_allclose(found.variance, corrected, atol=0.15 * corrected.mean())
     np.testing.assert_allclose(found.seed_variance, outputs.var(axis=0, ddof=1) / 400, rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_variance_of_a_bagged_mean_is_that_of_a_mean() -> None:
-    """Members that predict the mean of their rows: every method is exact but for the members' noise."""
-    values = np.random.default_rng(0).normal(size=20)
-    rows = np.ones((20, 1))
-    truth = values.var(ddof=1) / 20
-    for options in ({}, {"max_samples": 0.5}, {"bootstrap": False, "max_samples": 0.5}):
-        model = BaggingRegressor(STUMP, 600, random_state=0, **options).fit(rows, values)
-        found = ens_plugin.training_variance(model, rows, rows[:1])
-        assert found.variance[0] == pytest.approx(truth, abs=4 * found.noise[0]), options
-        assert found.noise[0] < 0.15 * truth
-
-
-def test_probabilities_of_each_label_are_returned() -> None:
-    labels = np.array(["a", "b", "c"])[np.digitize(Y, np.quantile(Y, [0.3, 0.6]))]
-    model = RandomForestClassifier(80, random_state=0).fit(X, labels)
-    found = ens_plugin.training_variance(model, X, NEW, y_train=labels)
-    np.testing.assert_allclose(found.prediction, model.predict_proba(NEW), atol=1e-12)
-    assert found.variance.shape == found.uncorrected.shape == found.jackknife.shape == (30, 3)
-    assert found.classes.tolist() == ["a", "b", "c"]
-    assert found.mean_variance.shape == (3,)
-    two = RandomForestClassifier(80, random_state=0).fit(X, labels == "a")
-    both = ens_plugin.training_variance(two, X, NEW).variance
-    np.testing.assert_allclose(both[:, 0], both[:, 1], rtol=1e-9)
 
 
 def test_wrappers_are_opened_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,16 +126,6 @@ def test_whole_groups_count_as_one_row(n_rows: int) -> None:
     np.testing.assert_allclose(grouped.jackknife, single.jackknife, rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_rows_drawn_singly_add_up_over_their_group() -> None:
-    values = np.random.default_rng(0).normal(size=30)
-    thrice = np.repeat(values, 3)
-    model = forest(2000).fit(np.ones((90, 1)), thrice)
-    found = ens_plugin.training_variance(model, np.ones((90, 1)), [[1.0]], groups=np.repeat(np.arange(30), 3))
-    assert found.variance[0] == pytest.approx(values.var() / 30, abs=4 * found.noise[0])
-    assert found.noise[0] < 0.15 * found.variance[0]
-
-
 def test_repeated_rows_are_warned_of() -> None:
     rows, target = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
     found = ens_plugin.training_variance(forest().fit(rows, target), rows, NEW, y_train=target)
@@ -200,11 +163,6 @@ def test_few_rows_are_warned_of() -> None:
     found = ens_plugin.training_variance(model, X[:6], NEW)
     assert "Only 6 rows or groups" in found.warnings[0]
     assert np.isfinite(found.variance).all()
-
-
-def test_members_that_agree_have_no_variance() -> None:
-    found = ens_plugin.training_variance(forest().fit(X, np.ones(80)), X, NEW)
-    assert found.variance.tolist() == [0.0] * 30
 
 
 @pytest.mark.parametrize(

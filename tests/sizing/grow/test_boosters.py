@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris
 
 import ens_plugin
 from ens_plugin import grow
@@ -69,12 +69,6 @@ class TestLightGBM:
         growth = grow(lightgbm_forest(num_trees=7), X, Y, **TIGHT)
         assert growth.model.get_params()["num_trees"] == growth.n_members == growth.model.booster_.num_trees() > 20
 
-    def test_weights(self) -> None:
-        weight = np.where(Y == 0, 2.0, 1.0)
-        growth = grow(lightgbm_forest(), X, Y, sample_weight=weight, **TIGHT)
-        whole = lightgbm_forest(n_estimators=growth.n_members).fit(X, Y, sample_weight=weight)
-        assert trees_of(growth.model) == trees_of(whole)
-
     def test_boosting_is_refused(self) -> None:
         with pytest.raises(UnsupportedModelError, match="boosting_type='gbdt'"):
             grow(lightgbm_forest(boosting_type="gbdt"), X, Y)
@@ -96,13 +90,6 @@ class TestLightGBM:
         lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
         with pytest.raises(UnsupportedModelError, match="LGBMRanker cannot be grown"):
             grow(lightgbm.LGBMRanker(boosting_type="rf"), X, Y)
-
-    def test_regression(self) -> None:
-        lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-        rows, target = load_diabetes(return_X_y=True)
-        model = lightgbm.LGBMRegressor(boosting_type="rf", subsample=0.632, subsample_freq=1, verbose=-1, n_jobs=1)
-        growth = grow(model, rows, target, tolerance=0.003)
-        assert growth.n_members == growth.history[0].recommended_size == growth.model.booster_.num_trees() > 50
 
 
 class TestXGBoost:
@@ -129,16 +116,6 @@ class TestXGBoost:
         growth = grow(trees, X, Y, **TIGHT)
         whole = clone(trees).set_params(num_parallel_tree=growth.n_members).fit(X, Y)
         assert growth.model.get_booster().get_dump() == whole.get_booster().get_dump()
-
-    def test_weights_prove_the_bags_too(self, xgboost: Any) -> None:
-        weight = np.where(Y == 0, 2.0, 1.0)
-        growth = grow(xgboost.XGBRFClassifier(subsample=0.5, n_jobs=1), X, Y, sample_weight=weight, **TIGHT)
-        assert growth.converged
-
-    def test_a_generator_draws_once(self, xgboost: Any) -> None:
-        forest = xgboost.XGBRFRegressor(random_state=np.random.RandomState(3), n_jobs=1)
-        growth = grow(forest, *load_diabetes(return_X_y=True), tolerance=0.02)
-        assert isinstance(growth.model.random_state, int)
 
     def test_boosting_is_refused(self, xgboost: Any) -> None:
         for model in (xgboost.XGBClassifier(), xgboost.XGBRegressor(n_estimators=10)):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
@@ -14,12 +14,11 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import ens_plugin
-from ens_plugin import Growth, grow
+from ens_plugin import grow
 from ens_plugin.adapters import TrainingRows
 from ens_plugin.sizing.grow import find_trainer
 from tests.sizing.grow.cases import TIGHT, X, Y, forest, grown
@@ -140,14 +139,6 @@ def test_regression_grows_to_the_tolerated_excess_error(kind: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_is_drawn_once_where_none_is_given() -> None:
-    growth = grow(RandomForestClassifier(), X, Y, criterion="agreement", tolerance=0.01, probe_size=20)
-    assert growth.n_members > 20
-    assert isinstance(growth.model.random_state, int)
-    assert_same_members(growth.model, clone(growth.model).fit(X, Y))
-
-
-@pytest.mark.slow
 def test_a_generator_gives_the_same_growth_as_an_equal_one_and_is_left_alone() -> None:
     estimator = RandomForestClassifier(random_state=np.random.RandomState(5))
     first, second = (grow(estimator, X, Y, criterion="agreement", tolerance=0.1) for _ in range(2))
@@ -170,20 +161,6 @@ def test_weights_count_in_training_and_in_the_estimate() -> None:
     probe = forest(n_estimators=20).fit(X, Y, sample_weight=weight)
     found = ens_plugin.analyze(probe, X, Y, sample_weight=weight, tolerance=TIGHT["tolerance"]).recommendation
     assert growth.history[0].loss == found.loss
-
-
-def test_bagging_of_members_that_are_not_trees() -> None:
-    growth = grow(
-        BaggingClassifier(KNeighborsClassifier(1), random_state=0), X, Y, criterion="agreement", tolerance=0.02
-    )
-    assert len(growth.model.estimators_) == growth.n_members
-
-
-def test_three_and_more_labels() -> None:
-    rows, labels = load_digits(return_X_y=True)
-    growth = grow(forest(max_depth=8), rows[:600], labels[:600], criterion="agreement", tolerance=0.03)
-    assert growth.converged
-    assert growth.n_members == growth.history[0].recommended_size
 
 
 # Pipelines.
@@ -243,9 +220,3 @@ def test_progress_is_told_after_every_batch() -> None:
     rows = TrainingRows(X, Y, None, 100, 20, progress.append)
     find_trainer(forest())(forest(), rows, 20, lambda _: next(wanted))
     assert progress == [20, 40, 60, 65]
-
-
-def test_repr_is_short() -> None:
-    growth = grow(forest(), X, Y, criterion="agreement", tolerance=0.1)
-    assert repr(growth).startswith(f"Growth(n_members={growth.n_members}, converged=True, trained_members=50")
-    assert isinstance(growth, Growth)

@@ -45,15 +45,6 @@ def test_max_size_says_what_there_is_and_what_it_would_take() -> None:
     assert str(probe.recommended_size) in growth.reason
 
 
-@pytest.mark.slow
-def test_one_member_less_than_wanted_is_not_converged() -> None:
-    probe = ens_plugin.analyze(forest(n_estimators=20).fit(X, Y), X, Y, tolerance=TIGHT["tolerance"])
-    assert probe.recommended_size is not None
-    with pytest.warns(NotConvergedWarning, match="max_size"):
-        assert not grow(forest(), X, Y, max_size=probe.recommended_size - 1, **TIGHT).converged
-    assert grow(forest(), X, Y, max_size=probe.recommended_size, **TIGHT).converged
-
-
 def test_a_size_beyond_all_looked_at_is_not_given_a_number() -> None:
     noise = np.random.default_rng(0).integers(0, 2, 200)
     with pytest.warns(NotConvergedWarning, match="takes more than 20001 members"):
@@ -166,11 +157,6 @@ def test_what_the_other_task_is_asked_by_is_refused(estimator: Any, options: dic
         grow(estimator, X, Y, **options)
 
 
-def test_a_single_label_is_refused() -> None:
-    with pytest.raises(InputError, match="single label"):
-        grow(forest(), X, np.zeros(len(Y)))
-
-
 def test_what_the_base_refuses_is_refused_in_its_words() -> None:
     broken = X.copy()
     broken[3, 4] = np.inf
@@ -195,16 +181,3 @@ def test_a_size_from_a_report_with_doubts_about_a_step_is_not_used() -> None:
     assert growth.history[-1].problem == growth.report.basis.doubts[0]
     with pytest.warns(NotConvergedWarning, match="Step 'selectkbest'"):
         assert not ens_plugin.RightSizedClassifier(pipeline).fit(X, y).growth_.converged
-
-
-def test_every_doubt_of_the_report_is_said() -> None:
-    rng = np.random.default_rng(0)
-    X, y = np.repeat(rng.normal(size=(60, 5)), 4, axis=0), np.repeat(rng.integers(0, 2, 60), 4)
-    X = X + 1e-9 * rng.normal(size=X.shape)
-    with pytest.warns() as warnings:
-        growth = ens_plugin.grow(RandomForestClassifier(random_state=0), X, y)
-    assert growth.report is not None
-    doubts = growth.report.basis.doubts
-    assert doubts
-    assert all(any(doubt in str(each.message) for each in warnings) for doubt in doubts)
-    assert not growth.converged

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn import config_context
-from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -18,17 +17,15 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils import estimator_html_repr
 
 import ens_plugin
 from ens_plugin import RightSizedClassifier, RightSizedRegressor, grow
 from ens_plugin.errors import (
     DataMismatchError,
-    EnsPluginWarning,
     InputError,
     NotConvergedWarning,
     NotFittedError,
@@ -81,11 +78,6 @@ class TestFit:
         assert_array_equal(model.classes_, [0, 1])
 
     @pytest.mark.slow
-    def test_a_random_forest_by_default(self) -> None:
-        assert isinstance(RightSizedClassifier().fit(X, Y).estimator_, RandomForestClassifier)
-        assert isinstance(RightSizedRegressor().fit(*load_diabetes(return_X_y=True)).estimator_, RandomForestRegressor)
-
-    @pytest.mark.slow
     def test_every_option_reaches_grow(self) -> None:
         model = RightSizedClassifier(probe_size=15, max_size=17, criterion="agreement", tolerance=0.001, random_state=0)
         with pytest.warns(NotConvergedWarning, match="max_size=17"):
@@ -98,23 +90,10 @@ class TestFit:
         assert sizes[0] * 3 < sizes[1]
 
     @pytest.mark.slow
-    def test_the_seed_of_the_estimator_stays_where_none_is_given(self) -> None:
-        model = RightSizedClassifier(RandomForestClassifier(random_state=8), criterion="agreement", tolerance=0.1).fit(
-            X, Y
-        )
-        assert model.estimator_.random_state == 8
-
-    @pytest.mark.slow
     def test_a_generator_moves_on(self) -> None:
         model = RightSizedClassifier(criterion="agreement", tolerance=0.1, random_state=np.random.RandomState(0))
         first, second = model.fit(X, Y).estimator_.random_state, model.fit(X, Y).estimator_.random_state
         assert first != second
-
-    def test_the_estimator_passed_stays_unfitted(self) -> None:
-        forest = RandomForestClassifier(n_estimators=3)
-        RightSizedClassifier(forest, criterion="agreement", tolerance=0.1, random_state=0).fit(X, Y)
-        assert not hasattr(forest, "estimators_")
-        assert (forest.n_estimators, forest.random_state) == (3, None)
 
     def test_weights_count(self) -> None:
         weight = np.where(Y == 0, 3.0, 1.0)
@@ -196,24 +175,12 @@ class TestLikeAnyEstimator:
         assert hasattr(votes, "decision_function")
         assert not hasattr(RightSizedRegressor(), "predict_proba")
 
-    def test_nested_parameters(self) -> None:
-        model = RightSizedClassifier(RandomForestClassifier()).set_params(estimator__max_depth=2)
-        assert clone(model).get_params()["estimator__max_depth"] == 2
-
     def test_pickle(self) -> None:
         model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
         again = pickle.loads(pickle.dumps(model))
         assert_array_equal(again.predict_proba(X), model.predict_proba(X))
         assert again.growth_.history == model.growth_.history
         assert again.growth_.model is again.estimator_
-
-    def test_html(self) -> None:
-        assert "RandomForestClassifier" in estimator_html_repr(RightSizedClassifier(RandomForestClassifier()))
-
-    @pytest.mark.slow
-    def test_search_over_the_tolerance(self) -> None:
-        search = GridSearchCV(RightSizedClassifier(random_state=0), {"tolerance": [0.1, 0.2]}, cv=2).fit(X, Y)
-        assert ens_plugin.analyze(search, X, Y).n_members == search.best_estimator_.n_members_
 
     def test_weights_are_routed(self) -> None:
         is_oob: list[Any] = []
@@ -228,13 +195,6 @@ class TestLikeAnyEstimator:
             model.set_score_request(sample_weight=True)
             cross_validate(model, X, Y, cv=2, params={"sample_weight": np.arange(1.0, len(Y) + 1)})
         assert sorted(len(weight) for weight in is_oob) == [len(Y) // 2, len(Y) // 2 + 1]
-
-    @pytest.mark.slow
-    def test_columns_by_set_output_inside(self) -> None:
-        frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
-        pipeline = make_pipeline(StandardScaler(), RandomForestClassifier()).set_output(transform="pandas")
-        model = RightSizedClassifier(pipeline, criterion="agreement", tolerance=0.1, random_state=0).fit(frame, Y)
-        assert list(model.estimator_[-1].feature_names_in_) == list(frame.columns)
 
 
 class TestUnwrapped:
@@ -258,8 +218,3 @@ class TestUnwrapped:
         for model in (inner, outer):
             assert ens_plugin.analyze(model, X, Y).n_members > 1
         assert len(ens_plugin.truncate(inner, 5)[-1].estimators_) == 5
-
-
-def test_warnings_have_a_class_of_their_own() -> None:
-    assert issubclass(NotConvergedWarning, EnsPluginWarning)
-    assert issubclass(RightSizedClassifier, BaseEstimator)
