@@ -119,16 +119,9 @@ class TestReport:
         report = analyze(*cancer())
         metrics = report.metrics()
         assert set(metrics) == {
-            "accuracy",
-            "accuracy_lower",
-            "accuracy_upper",
-            "asymptotic_accuracy",
-            "n_members",
-            "recommended_size",
-            "agreement",
-            "member_variance",
-            "bias",
-        }
+            "accuracy", "accuracy_lower", "accuracy_upper", "asymptotic_accuracy", "n_members", "recommended_size",
+            "agreement", "member_variance", "bias",
+        }  # fmt: skip
         scalars = report.scalars()
         further = {"error", "error_lower", "error_upper", "asymptotic_error", "excess_error", "algorithmic_sd"}
         assert set(scalars) - set(metrics) == {*further, "member_error", "size_capped"}

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes, make_classification
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.datasets import make_classification
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.errors import InputError
-from tests.forests import cancer
+from tests.forests import cancer, diabetes
 
 CRITERIA = ("agreement", "error", "probability")
 
@@ -43,18 +43,13 @@ def test_a_tolerance_is_of_labels_where_the_agreement_was_named(options: dict[st
 
 
 def test_values_have_the_error_alone() -> None:
-    X, y = load_diabetes(return_X_y=True)
-    report = ens_plugin.analyze(RandomForestRegressor(50, random_state=0).fit(X, y), X, y)
+    forest, X, y = diabetes()
+    report = ens_plugin.analyze(forest, X, y)
     assert [found.criterion for found in report.criteria] == ["error"]
     assert report.recommendation is report.criteria[0]
-
-
-@pytest.mark.parametrize("criterion", ["agreement", "probability"])
-def test_a_criterion_about_labels_is_refused_for_values(criterion: str) -> None:
-    X, y = load_diabetes(return_X_y=True)
-    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
-    with pytest.raises(InputError, match="predicts values"):
-        ens_plugin.analyze(forest, X, y, criterion=criterion)
+    for criterion in ("agreement", "probability"):
+        with pytest.raises(InputError, match="predicts values"):
+            ens_plugin.analyze(forest, X, y, criterion=criterion)
 
 
 @pytest.mark.parametrize("criterion", ["accuracy", None, 3, ["agreement"]])

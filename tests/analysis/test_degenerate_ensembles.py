@@ -134,10 +134,6 @@ class TestDegenerate:
             # metrics() leaves NaN out, so the parts themselves are checked.
             parts, curve = report.bias_variance, report.error_curve
             scalars = [
-                report.algorithmic_sd,
-                curve.asymptote,
-                *curve.asymptote_interval,
-                parts.bias,
-                parts.member_variance,
-            ]
+                report.algorithmic_sd, curve.asymptote, *curve.asymptote_interval, parts.bias, parts.member_variance,
+            ]  # fmt: skip
             assert np.isfinite([*scalars, *curve.error, *curve.lower, *curve.upper]).all()

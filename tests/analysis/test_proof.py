@@ -161,9 +161,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "labels swapped after the fit": lambda: swapped(fitted()),
     "one tree replaced": lambda: with_members(fitted(), [*fitted().estimators_[:-1], fitted(seed=1).estimators_[0]]),
     "one tree less": lambda: with_members(fitted(), fitted().estimators_[:-1]),
-    "two trees exchanged": lambda: with_members(
-        fitted(), [fitted().estimators_[place] for place in (1, 0, *range(2, N))]
-    ),
+    "two trees exchanged": lambda: with_members(fitted(), [*fitted().estimators_[1::-1], *fitted().estimators_[2:]]),
     "twice the trees": lambda: with_members(fitted(), [*fitted().estimators_, *fitted().estimators_]),
     "no model": lambda: "a text",
     "booster of the same rows": lambda: lightgbm.LGBMClassifier(**LIGHTGBM).fit(X, Y),
@@ -197,11 +195,11 @@ def test_a_small_difference_shows_whatever_the_unit_and_the_offset(offset: float
 def test_with_a_rare_label_no_other_seed_passes() -> None:
     """32 random rows let 13 to 31 % of other seeds through, because nearly all rows are beyond dispute."""
     rows, y = make_classification(
-        4000, 10, n_informative=6, weights=[0.99], flip_y=0.0, class_sep=3.0, random_state=0
+        2000, 10, n_informative=6, weights=[0.99], flip_y=0.0, class_sep=3.0, random_state=0
     )  # fmt: skip
     proof = proof_of(RandomForestClassifier(N, random_state=0).fit(rows, y), rows, y)
     assert all(
-        find_difference(proof, RandomForestClassifier(N, random_state=seed).fit(rows, y)) for seed in range(1, 9)
+        find_difference(proof, RandomForestClassifier(N, random_state=seed).fit(rows, y)) for seed in range(1, 5)
     )
 
 

@@ -71,13 +71,9 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("agreement", of_agreement, 0.01),
-    Case("records", of_records, 0.02),
-    Case("error", of_error, 0.005),
-    Case("squares", of_squares, 0.05),
-    Case("ranking", of_ranking, 0.01),
-    Case("labels", of_labels, 0.01),
-)
+    Case("agreement", of_agreement, 0.01), Case("records", of_records, 0.02), Case("error", of_error, 0.005),
+    Case("squares", of_squares, 0.05), Case("ranking", of_ranking, 0.01), Case("labels", of_labels, 0.01),
+)  # fmt: skip
 
 
 @pytest.fixture(params=CASES, ids=[case.name for case in CASES])
@@ -104,16 +100,11 @@ def test_the_size_is_the_first_from_which_on_the_losses_are_allowed(case: Case) 
     # Laws that are known at odd sizes of a grid are interpolated between them.
     assert is_close(case, law.losses([int(1.05 * size) + 2, 10 * size])).all()
     assert size <= 2 or not is_close(case, law.losses([max(int(0.95 * size) - 2, 1)])).any()
-
-
-def test_a_size_above_the_largest_is_none(case: Case) -> None:
-    law = case.make()
-    size = law.size_within(case.tolerance, MAX_SIZE)
-    assert size is not None
+    # One above the largest is none.
     assert law.size_within(case.tolerance, max(size // 2, 1)) is None
 
 
-def test_the_interval_holds_the_size_and_is_wider_at_a_higher_level(case: Case) -> None:
+def test_the_interval_holds_the_size_widens_with_its_level_and_moves_with_the_tolerance(case: Case) -> None:
     law = case.make()
     size, (low, high) = law.size_within(case.tolerance, MAX_SIZE), law.size_interval(case.tolerance, MAX_SIZE, 0.95)
     assert size is not None
@@ -124,13 +115,7 @@ def test_the_interval_holds_the_size_and_is_wider_at_a_higher_level(case: Case) 
     assert low <= narrow_low
     assert narrow_high <= high
     assert narrow_high - narrow_low < high - low
-
-
-def test_the_interval_moves_with_the_tolerance(case: Case) -> None:
-    law = case.make()
-    low, high = law.size_interval(case.tolerance, MAX_SIZE, 0.95)
     smaller_low, smaller_high = law.size_interval(3.0 * case.tolerance, MAX_SIZE, 0.95)
-    assert high is not None
     assert smaller_high is not None
     assert smaller_low <= low
     assert smaller_high < high

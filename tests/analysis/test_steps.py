@@ -161,26 +161,18 @@ class FitsOnce(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 LOOK: list[Callable[[], Any]] = [
-    lambda: SelectKBest(k=5),
-    lambda: Strongest(),
+    lambda: SelectKBest(k=5), lambda: Strongest(),
     lambda: SelectFromModel(LogisticRegression(), max_features=5, threshold=-np.inf),
-    lambda: RFE(LogisticRegression(), n_features_to_select=5, step=0.2),
-    LinearDiscriminantAnalysis,
-    Leaves,
-    MeansOfNearest,
-    lambda: make_pipeline(StandardScaler(), SelectKBest(k=5)),
+    lambda: RFE(LogisticRegression(), n_features_to_select=5, step=0.2), LinearDiscriminantAnalysis, Leaves,
+    MeansOfNearest, lambda: make_pipeline(StandardScaler(), SelectKBest(k=5)),
     lambda: FeatureUnion([("axes", PCA(2)), ("columns", SelectKBest(k=5))]),
     lambda: make_column_transformer((SelectKBest(k=5), slice(0, 90)), (StandardScaler(), slice(90, 100))),
-]
+]  # fmt: skip
 DO_NOT_LOOK: list[Callable[[], Any]] = [
-    lambda: VarianceThreshold(),
-    lambda: FunctionTransformer(np.tanh),
-    RandomProjection,
-    lambda: KMeans(3, n_init=1),
+    lambda: VarianceThreshold(), lambda: FunctionTransformer(np.tanh), RandomProjection, lambda: KMeans(3, n_init=1),
     lambda: SelectFromModel(IsolationForest(n_estimators=2), importance_getter=lambda _: np.ones(100)),
-    lambda: make_column_transformer((StandardScaler(), [0, 1]), remainder="drop"),
-    lambda: "passthrough",
-]
+    lambda: make_column_transformer((StandardScaler(), [0, 1]), remainder="drop"), lambda: "passthrough",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", LOOK)
@@ -219,7 +211,7 @@ KINDS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
     "missing values": lambda: (
         make_pipeline(OfComplete(), small_forest()), np.where(np.arange(300)[:, None] % 7, X, np.nan), Y
     ),
-    "elimination": lambda: (RFE(RandomForestClassifier(40, random_state=0), n_features_to_select=5, step=0.5), X, Y),
+    "elimination": lambda: (RFE(RandomForestClassifier(20, random_state=0), n_features_to_select=5, step=0.95), X, Y),
     "target of the program": lambda: (with_target_of_the_program(), X, Y),
     "target beside the rows": lambda: (
         make_pipeline(FunctionTransformer(lambda rows: np.column_stack([rows, Y])), small_forest()), X, Y

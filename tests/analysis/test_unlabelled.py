@@ -60,6 +60,7 @@ OF_CANCER = RandomForestClassifier(40, random_state=0).fit(CANCER[:300], DIAGNOS
 TODAY = CANCER[300:]
 
 
+@pytest.mark.fast_cases("2-votes", "3-probabilities")
 @pytest.mark.parametrize("depth", [None, 4], ids=["votes", "probabilities"])
 @pytest.mark.parametrize("n_labels", [2, 3, 10])
 def test_as_many_labels_are_those_of_a_forest_ten_times_as_large(n_labels: int, depth: int | None) -> None:
@@ -241,6 +242,7 @@ def with_training_rows(share: float, trained: Any, fresh: Any) -> Any:
     return rng.permutation(np.concatenate([rng.permutation(trained)[:number], fresh[number:]]))
 
 
+@pytest.mark.fast_cases("forest", "bagging")
 @pytest.mark.parametrize(
     "ensemble",
     [

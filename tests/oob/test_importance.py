@@ -225,20 +225,16 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"n_repeats": 0}, "n_repeats"),
-            ({"n_repeats": 1.5}, "n_repeats"),
+            ({"n_repeats": 0}, "n_repeats"), ({"n_repeats": 1.5}, "n_repeats"),
             ({"n_repeats": 10**30}, "n_repeats must be a whole number of at most 100000"),
-            ({"max_rows": 1}, "max_rows"),
-            ({"max_rows": 10**400}, "max_rows must be a whole number of at most"),
-            ({"random_state": -1}, "random_state"),
-            ({"n_jobs": 0}, "n_jobs"),
+            ({"max_rows": 1}, "max_rows"), ({"max_rows": 10**400}, "max_rows must be a whole number of at most"),
+            ({"random_state": -1}, "random_state"), ({"n_jobs": 0}, "n_jobs"),
             ({"metric": "roc_auc"}, "'roc_auc' is for labels"),
             ({"metric": lambda y, mean: np.nan}, "must return a finite number"),
             ({"metric": lambda y, mean: 0.0, "sample_weight": np.ones(N)}, "takes no weights"),
-            ({"sample_weight": np.ones(3)}, "sample_weight"),
-            ({"groups": np.zeros(N)}, "single group"),
+            ({"sample_weight": np.ones(3)}, "sample_weight"), ({"groups": np.zeros(N)}, "single group"),
         ],
-    )
+    )  # fmt: skip
     def test_wrong_options(self, options: dict[str, Any], words: str) -> None:
         model = RandomForestRegressor(10, random_state=0).fit(X, Y)
         with pytest.raises(InputError, match=words):

@@ -31,8 +31,6 @@ from tests.oob.member_outputs import mask_of, member_predictions
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Said of linear trees, rightly, and tested where it belongs.
-
 with_bags = for_cases(WITH_BAGS)
 stored = for_cases([c for c in CASES if not c.name.startswith(("pasting", "custom", "lightgbm", "xgboost", "spark"))])
 
@@ -162,11 +160,6 @@ def test_identical_rows_are_a_group() -> None:
         ens_plugin.oob_predictions(model, X, groups="identical")
 
 
-def test_groups_in_every_bag_are_refused() -> None:
-    with pytest.raises(TooFewMembersError, match=r"No row is out of bag for any member .* smaller groups"):
-        ens_plugin.oob_predictions(forest(), X3, groups=np.arange(len(Y3)) % 2)
-
-
 def test_labels_that_a_member_never_met_have_probability_zero() -> None:
     y = np.where(np.arange(len(Y3)) == 5, 2, Y2)
     model = BaggingClassifier(KNeighborsClassifier(3), n_estimators=20, random_state=0).fit(X3, y)
@@ -219,9 +212,11 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
         ens_plugin.oob_predictions(forest(), **{"X": X3, **options})
 
 
-def test_no_bootstrap_is_refused() -> None:
+def test_rows_that_no_member_left_out_are_refused() -> None:
     with pytest.raises(BagError, match=r"without bootstrap.*predicted by its own predict"):
         ens_plugin.oob_predictions(forest(bootstrap=False), X3, Y3)
+    with pytest.raises(TooFewMembersError, match=r"No row is out of bag for any member .* smaller groups"):
+        ens_plugin.oob_predictions(forest(), X3, groups=np.arange(len(Y3)) % 2)
 
 
 def test_the_text_of_predictions_is_their_first_rows() -> None:

@@ -47,10 +47,10 @@ def test_score_is_minus_the_error_of_one_fit_on_all_rows() -> None:
     assert search.n_splits_ == 1
 
 
-@pytest.mark.parametrize("size", [7, 1000])
-def test_score_at_a_size(size: int) -> None:
-    score = make_oob_scorer(size=size)(MODEL, X, Y)
-    assert score == -ens_plugin.analyze(MODEL, X, Y).error_curve.at(size)
+def test_score_at_a_size() -> None:
+    curve = ens_plugin.analyze(MODEL, X, Y).error_curve
+    for size in (7, 1000):
+        assert make_oob_scorer(size=size)(MODEL, X, Y) == -curve.at(size)
 
 
 def brier(y: Any, probability: Any) -> float:
@@ -101,7 +101,7 @@ def test_halving_over_the_rows() -> None:
         HalvingGridSearchCV(FOREST, GRID, **arguments).fit(X, Y)
 
 
-def test_a_setting_without_bags() -> None:
+def test_a_setting_without_bags_and_folds_are_refused() -> None:
     grid = {"bootstrap": [True, False]}
     with pytest.raises(
         BagError, match=r"This setting cannot be scored .* trained without bootstrap, .* leave the setting"
@@ -115,9 +115,6 @@ def test_a_setting_without_bags() -> None:
         lenient.fit(X, Y)
     assert np.isnan(lenient.cv_results_["mean_test_score"]).tolist() == [False, True]
     assert lenient.best_params_ == {"bootstrap": True}
-
-
-def test_folds_are_refused() -> None:
     with pytest.raises(DataMismatchError, match=r"cv=ens_plugin.OneFold\(\)"):
         GridSearchCV(FOREST, {}, scoring=make_oob_scorer(), cv=3, error_score="raise").fit(X, Y)
 

@@ -191,6 +191,13 @@ class TestPredictions:
         assert frame.columns.tolist() == ["prediction", "standard_error", "lower", "upper"]
         assert predict_with_uncertainty(model, table, Y, new, n_jobs=2).to_frame().equals(frame)
 
+    def test_many_rows_are_a_short_text_with_the_warnings(self) -> None:
+        found = predict_with_uncertainty(forest(20).fit(X, Y), X, Y, np.tile(NEW, (6, 1)))
+        text = str(found)
+        assert text.startswith("PredictionUncertainty of 150 rows, of which these are the first 5:")
+        assert max(map(len, text.splitlines())) <= 80
+        assert text.count("Warning: ") == len(found.warnings) > 0
+
 
 class TestKindOfStandardError:
     @pytest.mark.slow
@@ -220,7 +227,7 @@ class TestRefusals:
         model = forest().fit(X, Y)
         with pytest.raises(DataMismatchError):
             predict_with_uncertainty(model, X[::-1], Y[::-1], NEW)
-        with pytest.raises(DataMismatchError):
+        with pytest.raises(DataMismatchError, match=r"X_new cannot be predicted\. X has 3 columns"):
             predict_with_uncertainty(model, X, Y, NEW[:, :3])
         with pytest.raises(InputError, match=r"no rows|0 sample"):
             predict_with_uncertainty(model, X, Y, NEW[:0])

@@ -186,16 +186,13 @@ def test_the_other_answers(report: EnsembleReport, question: str, words: str) ->
     assert answers(report)[question] == words
 
 
-@pytest.mark.parametrize(
-    ("here", "there", "texts"),
-    [
-        (0.03649, 0.03651, ("96.4 %", "96.4 %")),
-        (0.0360, 0.0350, ("96.4 %", "96.5 %")),
-        (0.0360, 0.03551, ("96.4 %", "96.4 %")),
-        (0.0031, 0.0029, ("99.69 %", "99.71 %")),
-        (0.0, 0.0, ("100.0 %", "100.0 %")),
-    ],
-)
+ROUNDED = [
+    (0.03649, 0.03651, ("96.4 %", "96.4 %")), (0.0360, 0.0350, ("96.4 %", "96.5 %")),
+    (0.0360, 0.03551, ("96.4 %", "96.4 %")), (0.0031, 0.0029, ("99.69 %", "99.71 %")), (0.0, 0.0, ("100.0 %",) * 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("here", "there", "texts"), ROUNDED)
 def test_values_next_to_a_limit_of_rounding_are_not_told_apart(
     here: float, there: float, texts: tuple[str, str]
 ) -> None:
@@ -204,20 +201,14 @@ def test_values_next_to_a_limit_of_rounding_are_not_told_apart(
     assert gain_texts(replace(CLASSIFICATION, error_curve=curve), 1, 3) == texts
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "text"),
-    [
-        ("0-1 error", 0.959, "95.9 %"),
-        ("0-1 error", 0.9971, "99.71 %"),
-        ("0-1 error", 1.0, "100.0 %"),
-        ("0-1 error", 0.0, "0.0 %"),
-        ("mean squared error", 56.22, "56.2"),
-        ("mean squared error", 0.0, "0"),
-        ("roc_auc", 0.99, "0.990"),
-        ("log_loss", math.inf, "inf"),
-        ("roc_auc", math.nan, "not estimated"),
-    ],
-)
+MEASURES = [
+    ("0-1 error", 0.959, "95.9 %"), ("0-1 error", 0.9971, "99.71 %"), ("0-1 error", 1.0, "100.0 %"),
+    ("0-1 error", 0.0, "0.0 %"), ("mean squared error", 56.22, "56.2"), ("mean squared error", 0.0, "0"),
+    ("roc_auc", 0.99, "0.990"), ("log_loss", math.inf, "inf"), ("roc_auc", math.nan, "not estimated"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("metric", "value", "text"), MEASURES)
 def test_a_measure_as_text(metric: str, value: float, text: str) -> None:
     assert measured_text(metric, value) == text
 

@@ -67,25 +67,19 @@ def test_names_of_models_are_made_unique(given: list[Any], names: list[str]) -> 
 @pytest.mark.parametrize(
     ("given", "names", "message"),
     [
-        ([], None, "no reports"),
-        ({}, None, "no reports"),
-        (FOREST, None, "pass a list of reports"),
-        ("reports", None, "pass a list of reports"),
-        (7, None, "pass a list of reports"),
-        (np.array(7), None, "pass a list of reports"),
-        ([FOREST, DIGITS], np.array(7), "not a list of texts"),
+        ([], None, "no reports"), ({}, None, "no reports"), (FOREST, None, "pass a list of reports"),
+        ("reports", None, "pass a list of reports"), (7, None, "pass a list of reports"),
+        (np.array(7), None, "pass a list of reports"), ([FOREST, DIGITS], np.array(7), "not a list of texts"),
         ([FOREST, "model"], None, "Entry 1 of reports is of type str"),
         ([FOREST, DIGITS], ["a"], "names has 1 entry for 2 reports"),
-        ([FOREST, DIGITS], ["a", "a"], "'a' stands for several"),
-        ([FOREST, DIGITS], "ab", "not a list of texts"),
+        ([FOREST, DIGITS], ["a", "a"], "'a' stands for several"), ([FOREST, DIGITS], "ab", "not a list of texts"),
         ([FOREST, DIGITS], ["a", " "], "not a text with letters"),
-        ([FOREST, DIGITS], ["a", 2], "not a text with letters"),
-        ({3: FOREST}, None, "not a text with letters"),
+        ([FOREST, DIGITS], ["a", 2], "not a text with letters"), ({3: FOREST}, None, "not a text with letters"),
         ({"a": FOREST}, ["b"], "has names already"),
         ([FOREST, REPORTS["regression"]], None, "different metrics .*0-1 error.*mean squared error.* same metric="),
         ([FOREST, REPORTS["score"]], None, "roc_auc, greater is better"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_compared_is_refused(given: Any, names: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ens_plugin.compare(given, names)

@@ -118,14 +118,10 @@ def surfaces(name: str) -> dict[str, str]:
     """What is read as text, in one line each, without the escapes of Markdown."""
     report = report_of(name)
     found = {
-        "print": str(report),
-        "card": words_of(report._repr_html_()),
-        "page": words_of(report.to_html()),
-        "markdown_summary": markdown_summary(report),
-        "description of a run": markdown_answers(report),
-        "recommend, text": as_text(recommendation(report)),
-        "recommend, Markdown": as_markdown(recommendation(report)),
-    }
+        "print": str(report), "card": words_of(report._repr_html_()), "page": words_of(report.to_html()),
+        "markdown_summary": markdown_summary(report), "description of a run": markdown_answers(report),
+        "recommend, text": as_text(recommendation(report)), "recommend, Markdown": as_markdown(recommendation(report)),
+    }  # fmt: skip
     plain = {key: re.sub(r"&#(\d+);", lambda sign: chr(int(sign[1])), text) for key, text in found.items()}
     return {key: " ".join(text.split()) for key, text in plain.items()}
 

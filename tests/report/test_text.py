@@ -97,39 +97,27 @@ def test_a_doubted_report_has_one_answer_and_no_table() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.00110998, "0.0011"),
-        (0.1, "0.10"),
-        (0.0, "0"),
-        (1.26e-7, "1.3e-07"),
-        (9.96, "10"),
-        (10.2, "10"),
-        (99.96, "100"),
-        (3160.8, "3200"),
-    ],
-)
-def test_a_spread_over_seeds_has_two_digits(value: float, text: str) -> None:
+SPREADS = {
+    0.00110998: "0.0011", 0.1: "0.10", 0.0: "0", 1.26e-7: "1.3e-07", 9.96: "10", 10.2: "10", 99.96: "100",
+    3160.8: "3200",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SPREADS)
+def test_a_spread_over_seeds_has_two_digits(value: float) -> None:
     report = replace(REPORTS["regression"], algorithmic_sd=value)
-    words = f"has a standard deviation of about {text} on fresh rows"
+    words = f"has a standard deviation of about {SPREADS[value]} on fresh rows"
     assert words in " ".join(report.details().split())
 
 
-@pytest.mark.parametrize(
-    ("value", "metric", "text"),
-    [
-        (0.0408, "0-1 error", "4.08 %"),
-        (0.0, "0-1 error", "0.00 %"),
-        (1e-5, "0-1 error", "<0.01 %"),
-        (1.0, "0-1 loss", "100.00 %"),
-        (3160.8, "mean squared error", "3161"),
-        (0.0021, "log_loss", "0.002100"),
-        (55.0, "mean squared error", "55.00"),
-        (0.0, "mean squared error", "0"),
-        (math.nan, "0-1 error", "not estimated"),
-    ],
-)
+ERRORS = [
+    (0.0408, "0-1 error", "4.08 %"), (0.0, "0-1 error", "0.00 %"), (1e-5, "0-1 error", "<0.01 %"),
+    (1.0, "0-1 loss", "100.00 %"), (3160.8, "mean squared error", "3161"), (0.0021, "log_loss", "0.002100"),
+    (55.0, "mean squared error", "55.00"), (0.0, "mean squared error", "0"), (math.nan, "0-1 error", "not estimated"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "metric", "text"), ERRORS)
 def test_error_text(value: float, metric: str, text: str) -> None:
     assert error_text(value, metric) == text
 

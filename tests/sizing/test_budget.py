@@ -56,6 +56,8 @@ def test_times_are_fixed_and_per_member() -> None:
     assert (costs.latency.fixed, costs.latency.per_member) == pytest.approx((0.005, 0.00101))
     assert (costs.row_seconds.fixed, costs.row_seconds.per_member) == pytest.approx((0.005 / 150, 0.0025 / 150))
     assert costs.latency.spread == pytest.approx(0.0, abs=1e-9)
+    alone = ens_plugin.measure_costs(forest(1), X)
+    assert (alone.latency.fixed, alone.latency.per_member) == pytest.approx((0.0, 0.00601))
 
 
 @pytest.mark.usefixtures("clock")
@@ -79,12 +81,6 @@ def test_the_spread_is_half_the_distance_of_the_quartiles(clock: Clock, monkeypa
     assert 0.02 < ens_plugin.measure_costs(forest(), X).latency.spread < 0.1
 
 
-@pytest.mark.usefixtures("clock")
-def test_an_ensemble_of_one_member_has_costs_of_its_member_alone() -> None:
-    costs = ens_plugin.measure_costs(forest(1), X)
-    assert (costs.latency.fixed, costs.latency.per_member) == pytest.approx((0.0, 0.00601))
-
-
 def test_an_explanation_takes_time_in_proportion_to_the_members(clock: Clock) -> None:
     rows = []
 
@@ -101,11 +97,6 @@ def test_an_explanation_takes_time_in_proportion_to_the_members(clock: Clock) ->
 def test_rows_of_every_form_are_measured(form: Callable[[Any], Any]) -> None:
     model = forest(5)
     assert ens_plugin.measure_costs(model, X.tolist() if form is list else form(X)).batch_rows == 150
-
-
-def test_no_rows_are_refused() -> None:
-    with pytest.raises(InputError, match="X has no rows to predict"):
-        ens_plugin.measure_costs(forest(3), X[:0])
 
 
 MODELS: dict[str, Callable[[], tuple[Any, Any]]] = {
@@ -138,24 +129,15 @@ def test_a_model_is_cut_to_as_many_members_as_the_bytes_allow(name: str) -> None
     assert bytes_of(small) <= limit < bytes_of(ens_plugin.truncate(model, kept + 1))
 
 
-def test_a_lightgbm_forest_is_cut_to_the_bytes() -> None:
-    options = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6, "verbose": -1, "random_state": 0}
-    model = lightgbm.LGBMClassifier(n_estimators=40, **options).fit(X, y)
-    limit = bytes_of(model) // 2
-    assert bytes_of(ens_plugin.truncate(model, max_bytes=limit)) <= limit
-
-
-def test_an_xgboost_forest_is_cut_to_the_bytes() -> None:
-    options = {"num_parallel_tree": 40, "subsample": 0.6, "learning_rate": 1, "random_state": 0}
-    model = xgboost.XGBRegressor(n_estimators=1, **options).fit(XR, YR)
-    limit = bytes_of(model) // 2
-    assert bytes_of(ens_plugin.truncate(model, max_bytes=limit)) <= limit
-
-
-@pytest.mark.usefixtures("clock")
-def test_a_model_is_cut_to_as_many_members_as_the_latency_allows() -> None:
-    small = ens_plugin.truncate(forest(), max_latency=0.005 + 10.5 * 0.00101, X=X)
-    assert len(small.estimators_) == 10
+def test_forests_of_boosting_libraries_are_cut_to_the_bytes() -> None:
+    bags = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6, "verbose": -1}
+    parallel = {"num_parallel_tree": 40, "subsample": 0.6, "learning_rate": 1}
+    for model in (
+        lightgbm.LGBMClassifier(n_estimators=40, random_state=0, **bags).fit(X, y),
+        xgboost.XGBRegressor(n_estimators=1, random_state=0, **parallel).fit(XR, YR),
+    ):
+        limit = bytes_of(model) // 2
+        assert bytes_of(ens_plugin.truncate(model, max_bytes=limit)) <= limit
 
 
 @pytest.mark.usefixtures("clock")
@@ -168,6 +150,7 @@ def test_of_two_limits_and_a_size_the_smallest_decides() -> None:
         for size, latency in ((None, slow), (None, fast), (3, slow), (30, slow))
     ]
     assert sizes == [10, 5, 3, 10]
+    assert len(ens_plugin.truncate(model, max_latency=fast, X=X).estimators_) == 5
 
 
 def test_limits_below_one_member_are_refused_with_what_one_takes() -> None:
@@ -185,12 +168,11 @@ def test_limits_are_positive_finite_numbers(name: str, limit: Any) -> None:
         ens_plugin.truncate(forest(3), X=X, **{name: limit})
 
 
-def test_a_latency_needs_rows() -> None:
+def test_what_has_no_costs_is_refused() -> None:
     with pytest.raises(InputError, match="pass X, rows"):
         ens_plugin.truncate(forest(3), max_latency=1.0)
-
-
-def test_what_cannot_be_cut_has_no_costs_by_size() -> None:
+    with pytest.raises(InputError, match="X has no rows to predict"):
+        ens_plugin.measure_costs(forest(3), X[:0])
     with pytest.raises(UnsupportedModelError):
         ens_plugin.measure_costs(LogisticRegression(max_iter=1000).fit(X, y), X)
 
@@ -216,20 +198,11 @@ def test_members_of_very_different_bytes_are_counted_by_their_own() -> None:
 
 
 ROWS: dict[str, Any] = {
-    "a text": "rows.csv",
-    "bytes": b"rows",
-    "a dict": {"a": [1, 2]},
-    "a set": {1, 2},
-    "one number": np.array(1.0),
-    "one row": X[0],
-    "three dimensions": X[None],
-    "texts": ["a", "b"],
-    "other columns": X[:, :2],
-    "infinite in a later row": np.where(np.arange(len(X))[:, None] == 20, np.inf, X),
-    "complex": X.astype(complex),
-    "records": pd.DataFrame(X).to_records(),
-    "a column": pd.Series(X[:, 0]),
-}
+    "a text": "rows.csv", "bytes": b"rows", "a dict": {"a": [1, 2]}, "a set": {1, 2}, "one number": np.array(1.0),
+    "one row": X[0], "three dimensions": X[None], "texts": ["a", "b"], "other columns": X[:, :2],
+    "infinite in a later row": np.where(np.arange(len(X))[:, None] == 20, np.inf, X), "complex": X.astype(complex),
+    "records": pd.DataFrame(X).to_records(), "a column": pd.Series(X[:, 0]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -76,6 +76,8 @@ def test_times_and_bytes_are_those_of_the_two_sizes() -> None:
     assert measure_savings(forest, np.tile(X, (80, 1)), np.tile(y, 80), 11).n_rows == 10_000
     assert found.bytes_cut == len(pickle.dumps(ens_plugin.truncate(forest, 10)))
     assert pickle.dumps(forest) == before
+    with pytest.raises(InputError, match="between 1 and 40"):
+        measure_savings(forest, X, y, 41)
 
 
 @pytest.mark.usefixtures("slow_forests")
@@ -115,11 +117,6 @@ def test_a_booster_has_no_training_time() -> None:
     assert found.bytes_cut < found.bytes_now
     with pytest.raises(InputError, match="of type DMatrix, whose first rows cannot be taken"):
         measure_savings(booster, xgboost.DMatrix(X), y, 3)
-
-
-def test_more_members_than_there_are_is_refused() -> None:
-    with pytest.raises(InputError, match="between 1 and 12"):
-        measure_savings(RandomForestClassifier(12, random_state=0).fit(X, y), X, y, 13)
 
 
 def test_the_fits_of_few_members_give_no_warnings() -> None:

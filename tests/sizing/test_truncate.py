@@ -167,30 +167,18 @@ def test_search_gives_its_truncated_best_estimator() -> None:
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (0, "between 1 and 20, the members of this RandomForestClassifier, got 0"),
-        (-3, "got -3"),
-        (21, "got 21. .* train more"),
-        (True, "whole number of members, got True; this ensemble has 20"),
-        (7.0, r"got 7\.0"),
-        ("7", "got '7'"),
-        (None, "got None"),
-        (np.array([7]), r"got array\(\[7\]\)"),
+        (0, "between 1 and 20, the members of this RandomForestClassifier, got 0"), (-3, "got -3"),
+        (21, "got 21. .* train more"), (True, "whole number of members, got True; this ensemble has 20"),
+        (7.0, r"got 7\.0"), ("7", "got '7'"), (None, "got None"), (np.array([7]), r"got array\(\[7\]\)"),
     ],
-)
+)  # fmt: skip
 def test_sizes_out_of_range(size: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ens_plugin.truncate(forest().fit(X2, Y2), size)
 
 
 @pytest.mark.parametrize(
-    "model",
-    [
-        forest(),
-        BaggingRegressor(),
-        make_pipeline(StandardScaler(), forest()),
-        GridSearchCV(forest(), {}),
-    ],
-    ids=lambda model: type(model).__name__,
+    "model", [forest(), BaggingRegressor(), make_pipeline(StandardScaler(), forest()), GridSearchCV(forest(), {})]
 )
 def test_unfitted_models(model: Any) -> None:
     with pytest.raises(NotFittedError, match="has not been fitted"):

@@ -60,8 +60,10 @@ def test_every_form_of_answers_is_the_same(form: str) -> None:
     assert found.recommended_size == expected.recommended_size
 
 
-def test_answers_may_be_anything_that_can_be_a_key() -> None:
+def test_answers_may_be_anything_that_can_be_a_key_and_are_normalized() -> None:
     expected = ens_plugin.analyze_votes(ANSWERS, TRUTH)
+    texts = [[f"I get {answer}.0, so {answer}" for answer in row] for row in ANSWERS]
+    assert curve(ens_plugin.analyze_votes(texts, TRUTH, normalize=last_number)) == curve(expected)
     for kind in (int, float, lambda text: (text, "x")):
         answers = [[kind(answer) for answer in row] for row in ANSWERS]
         assert curve(ens_plugin.analyze_votes(answers, [kind(right) for right in TRUTH])) == curve(expected)
@@ -145,16 +147,13 @@ def test_unparsed_answers_win_or_do_not_vote() -> None:
     assert (ignored.fewest_samples, ignored.n_samples) == (1, 3)
 
 
-def test_questions_without_any_answer_are_left_out_and_named() -> None:
-    found = ens_plugin.analyze_votes([*ANSWERS, [None] * 4], [*TRUTH, "x"], unparsed="ignored")
-    assert found.n_questions == 100
-    assert "1 question is left out" in str(found)
-
-
-def test_truth_of_some_questions() -> None:
-    found = ens_plugin.analyze_votes(ANSWERS, [*TRUTH[:60], *[None] * 40])
-    assert found.report is not None
-    assert (found.n_questions, found.report.n_rows, found.agreement.n_rows) == (100, 60, 100)
+def test_questions_without_an_answer_or_a_truth_are_left_out() -> None:
+    unread = ens_plugin.analyze_votes([*ANSWERS, [None] * 4], [*TRUTH, "x"], unparsed="ignored")
+    assert unread.n_questions == 100
+    assert "1 question is left out" in str(unread)
+    some = ens_plugin.analyze_votes(ANSWERS, [*TRUTH[:60], *[None] * 40])
+    assert some.report is not None
+    assert (some.n_questions, some.report.n_rows, some.agreement.n_rows) == (100, 60, 100)
 
 
 def test_without_truth_there_is_the_agreement() -> None:
@@ -213,23 +212,13 @@ def test_sizes_beyond_the_largest_have_no_agreement() -> None:
     assert far.maj_at_k.iloc[0] == pytest.approx(whole._at([48.0]).maj_at_k.iloc[0], abs=0.01)
 
 
-def test_answers_that_are_never_right_are_doubted() -> None:
-    text = str(ens_plugin.analyze_votes([["7.0", "7.0", "8.0"]] * 60, ["7"] * 60))
-    assert "never-right" in text
-
-
-def test_samples_that_depend_on_the_question_are_doubted() -> None:
+def test_samples_that_depend_on_the_question_and_answers_that_are_never_right_are_doubted() -> None:
     easy, hard = drawn(150, 8, 5, (9, 0.5, 0.5)), drawn(150, 8, 6, (1, 1, 1))
     uneven = [*(list(row) for row in easy), *(list(row[:2]) for row in hard)]
     assert "uneven-samples" in str(ens_plugin.analyze_votes(uneven, ["a0"] * 300))
     alike = [list(row[: 2 + 6 * (place % 2)]) for place, row in enumerate(drawn(300, 8, 7))]
     assert "uneven-samples" not in str(ens_plugin.analyze_votes(alike, ["a0"] * 300))
-
-
-def test_normalize_makes_answers_the_same() -> None:
-    texts = [[f"I get {answer}.0, so {answer}" for answer in row] for row in ANSWERS]
-    found = ens_plugin.analyze_votes(texts, TRUTH, normalize=last_number)
-    assert curve(found) == curve(ens_plugin.analyze_votes(ANSWERS, TRUTH))
+    assert "never-right" in str(ens_plugin.analyze_votes([["7.0", "7.0", "8.0"]] * 60, ["7"] * 60))
 
 
 def test_result_reads_as_about_questions_and_samples() -> None:

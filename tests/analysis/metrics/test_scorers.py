@@ -74,34 +74,24 @@ def test_value_is_that_of_scikit_learn(kind: str, name: str) -> None:
     assert metric.is_absolute == (not name.startswith("neg_"))
 
 
-@pytest.mark.parametrize(
-    ("name", "chance"),
-    [
-        ("roc_auc", 0.5),
-        ("average_precision", 0.2),
-        ("accuracy", 0.8),
-        ("balanced_accuracy", 0.5),
-        ("f1", 0.2),
-        ("f1_macro", 0.5),
-        ("precision", 0.2),
-        ("recall", 0.2),
-        ("jaccard", 0.2 / 1.8),
-        ("matthews_corrcoef", 0.0),
-        ("d2_brier_score", 0.0),
-        ("neg_brier_score", 0.0),
-        ("neg_log_loss", 0.0),
-    ],
-)
-def test_chance_is_the_score_of_predictions_that_know_the_shares_of_the_labels_only(name: str, chance: float) -> None:
+CHANCES = {
+    "roc_auc": 0.5, "average_precision": 0.2, "accuracy": 0.8, "balanced_accuracy": 0.5, "f1": 0.2, "f1_macro": 0.5,
+    "precision": 0.2, "recall": 0.2, "jaccard": 0.2 / 1.8, "matthews_corrcoef": 0.0, "d2_brier_score": 0.0,
+    "neg_brier_score": 0.0, "neg_log_loss": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANCES)
+def test_chance_is_the_score_of_predictions_that_know_the_shares_of_the_labels_only(name: str) -> None:
     if name not in get_scorer_names():
         pytest.skip("this scikit-learn has no such scorer")
     forest = FORESTS["two"][0]
     first, second = forest.classes_
     y = np.where(np.arange(500) < 400, first, second)
     metric = resolved(name, forest)
-    assert metric.chance_level(y) == pytest.approx(chance)
+    assert metric.chance_level(y) == pytest.approx(CHANCES[name])
     shuffled = np.random.default_rng(0).permutation(500)
-    assert metric.chance_level(y[shuffled], np.ones(500)) == pytest.approx(chance)
+    assert metric.chance_level(y[shuffled], np.ones(500)) == pytest.approx(CHANCES[name])
 
 
 def test_every_name_of_scikit_learn_is_for_one_task_or_both() -> None:
@@ -118,18 +108,16 @@ def test_every_name_of_scikit_learn_is_for_one_task_or_both() -> None:
         assert len(takers) == 1 or name.startswith(both), name
 
 
-@pytest.mark.parametrize(
-    ("lowest", "highest", "name"),
-    [
-        (0.0, 1.0, "roc_auc"),
-        (-1.0, 1.0, "matthews_corrcoef"),
-        (-np.inf, 0.0, "neg_log_loss"),
-        (0.0, 1.0, "balanced_accuracy"),
-    ],
-)
-def test_range(lowest: float, highest: float, name: str) -> None:
-    metric = resolved(name, FORESTS["two"][0])
-    assert (metric.lowest, metric.highest) == (lowest, highest)
+def test_range() -> None:
+    ranges = {
+        "roc_auc": (0, 1),
+        "matthews_corrcoef": (-1, 1),
+        "neg_log_loss": (-np.inf, 0),
+        "balanced_accuracy": (0, 1),
+    }
+    for name, expected in ranges.items():
+        metric = resolved(name, FORESTS["two"][0])
+        assert (metric.lowest, metric.highest) == expected
 
 
 class TestScorers:

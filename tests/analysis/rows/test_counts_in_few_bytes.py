@@ -66,22 +66,16 @@ def of_scores() -> EnsembleReport:
 
 
 REPORTS: dict[str, Callable[[], EnsembleReport]] = {
-    "255 voters": lambda: of_voters(255),
-    "256 voters": lambda: of_voters(256),
-    "700 voters": lambda: of_voters(700),
+    "255 voters": lambda: of_voters(255), "256 voters": lambda: of_voters(256), "700 voters": lambda: of_voters(700),
     "300 voters on held-out rows": lambda: of_held_out(300),
     "65535 voters on held-out rows": lambda: of_held_out(65_535),
-    "65536 voters on held-out rows": lambda: of_held_out(65_536),
-    "few voters": lambda: of_voters(7),
-    "probabilities": of_forest,
-    "probabilities, weights": lambda: of_forest(sample_weight=WEIGHT),
+    "65536 voters on held-out rows": lambda: of_held_out(65_536), "few voters": lambda: of_voters(7),
+    "probabilities": of_forest, "probabilities, weights": lambda: of_forest(sample_weight=WEIGHT),
     "probabilities, a metric of labels": lambda: of_forest(metric="f1"),
-    "probabilities, a ranking": lambda: of_forest(metric="roc_auc"),
-    "votes on three labels": of_small_bags,
-    "votes on three labels, groups": lambda: of_small_bags(groups=np.arange(N_ROWS) // 2),
-    "scores": of_scores,
+    "probabilities, a ranking": lambda: of_forest(metric="roc_auc"), "votes on three labels": of_small_bags,
+    "votes on three labels, groups": lambda: of_small_bags(groups=np.arange(N_ROWS) // 2), "scores": of_scores,
     "values": of_values,
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow_cases("metric of labels", "6553", "ranking", "weights", "groups")

@@ -161,18 +161,14 @@ def test_few_groups_are_doubted(n_groups: int) -> None:
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ([1] * 20, "single group"),
-        ([1, 2] * 9, "18 entries and there are 20 rows"),
-        ([1.0, np.nan] * 10, "10 missing values"),
-        (["a", None] * 10, "10 missing values"),
-        (["a", np.nan] * 10, "10 missing values"),
-        (np.zeros((20, 2)), r"shape \(20, 2\)"),
-        ("patient", "one group for each row, or be 'identical'"),
-        (7, "one group for each row"),
+        ([1] * 20, "single group"), ([1, 2] * 9, "18 entries and there are 20 rows"),
+        ([1.0, np.nan] * 10, "10 missing values"), (["a", None] * 10, "10 missing values"),
+        (["a", np.nan] * 10, "10 missing values"), (np.zeros((20, 2)), r"shape \(20, 2\)"),
+        ("patient", "one group for each row, or be 'identical'"), (7, "one group for each row"),
         ([[1], [1, 2]] * 10, "cannot be read as one group for each row"),
         ([{"a": 1}] * 20, "cannot be read as one group for each row"),
     ],
-)
+)  # fmt: skip
 def test_groups_that_cannot_be_used(groups: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         encode_groups(groups, 20)

@@ -21,24 +21,14 @@ def groups_of(table: Any) -> list[list[int]]:
 @pytest.mark.parametrize(
     "column",
     [
-        [1.5, 2.5, 1.5],
-        [0.0, 1.0, -0.0],
-        [np.nan, 1.0, np.nan],
-        [1, 2, 1],
-        [True, False, True],
-        ["anna", "ben", "anna"],
-        ["anna", None, "anna"],
-        [None, "anna", np.nan],
-        [("a", 1), ("a", 2), ("a", 1)],
-        [["a"], ["b"], ["a"]],
-        pd.Categorical(["u", "v", "u"]),
-        pd.array([1, None, 1], dtype="Int64"),
-        pd.array(["a", None, "a"], dtype="string"),
-        pd.to_datetime(["2020-01-01", None, "2020-01-01"]),
+        [1.5, 2.5, 1.5], [0.0, 1.0, -0.0], [np.nan, 1.0, np.nan], [1, 2, 1], [True, False, True],
+        ["anna", "ben", "anna"], ["anna", None, "anna"], [None, "anna", np.nan], [("a", 1), ("a", 2), ("a", 1)],
+        [["a"], ["b"], ["a"]], pd.Categorical(["u", "v", "u"]), pd.array([1, None, 1], dtype="Int64"),
+        pd.array(["a", None, "a"], dtype="string"), pd.to_datetime(["2020-01-01", None, "2020-01-01"]),
         pd.arrays.SparseArray([0.0, 3.0, 0.0]),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_first_and_last_row_are_equal_in_any_kind_of_column(column: Any) -> None:
     frame = pd.DataFrame({"a": pd.Series(column), "b": [1.0, 1.0, 1.0]})
     assert groups_of(frame) == [[0, 2], [1]]

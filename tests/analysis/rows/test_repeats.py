@@ -53,13 +53,16 @@ def analysed(X: Any, y: Any, **options: Any) -> EnsembleReport:
     return ens_plugin.analyze(model.fit(X, y), X, y, **options)
 
 
-def test_each_row_five_times_is_doubted() -> None:
+def test_each_row_five_times_is_doubted_unless_they_are_said_to_be_separate_cases() -> None:
     X, y = noisy(100)
     report = analysed(np.repeat(X, 5, axis=0), np.repeat(y, 5))
     (doubt,) = report.basis.doubts
     assert "500 of 500 rows look like copies of another one: same features, same target" in doubt
     assert "Or pass groups='identical', which counts a row as in bag wherever a copy of it is" in doubt
     assert not report.is_actionable
+    stated = analysed(np.repeat(X, 5, axis=0), np.repeat(y, 5), groups=np.arange(500))
+    assert stated.basis.doubts == ()
+    assert stated.basis.n_effective == pytest.approx(500)
 
 
 @pytest.mark.parametrize("order", ["as left", "shuffled"])
@@ -130,13 +133,6 @@ def test_arrays_of_outputs_have_features_to_compare_only_where_they_are_given() 
     assert is_doubted(ens_plugin.analyze(ensemble, X, y))
 
 
-def test_the_user_may_say_that_equal_rows_are_separate_cases() -> None:
-    X, y = noisy(60)
-    report = analysed(np.repeat(X, 5, axis=0), np.repeat(y, 5), groups=np.arange(300))
-    assert report.basis.doubts == ()
-    assert report.basis.n_effective == pytest.approx(300)
-
-
 def test_identical_rows_as_groups_give_the_error_of_fresh_rows() -> None:
     X, y = noisy(2300)
     copies, labels = np.repeat(X[:300], 5, axis=0), np.repeat(y[:300], 5)
@@ -150,12 +146,13 @@ def test_identical_rows_as_groups_give_the_error_of_fresh_rows() -> None:
     assert report.basis.n_effective < 301
 
 
-def test_rare_rows_with_many_copies_are_told_the_size_of_their_groups() -> None:
+def test_copies_in_every_bag_are_refused_with_what_to_do() -> None:
     X, y = noisy(300)
-    rare = np.flatnonzero(y == 1)[:20]
-    rows = np.append(np.flatnonzero(y == 0), np.repeat(rare, 20))
+    rows = np.append(np.flatnonzero(y == 0), np.repeat(np.flatnonzero(y == 1)[:20], 20))
     with pytest.raises(TooFewMembersError, match=r"with groups of 20 rows, about 0\.05 of the rows for each member"):
         analysed(X[rows], y[rows], groups="identical")
+    with pytest.raises(TooFewMembersError, match=r"a bag holds a row of nearly every group.*smaller bags"):
+        analysed(np.repeat(X[:60], 20, axis=0), np.repeat(y[:60], 20), groups="identical")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -171,12 +168,6 @@ def test_held_out_rows_that_were_oversampled_before_the_split_are_doubted(seed: 
     assert stated.basis.doubts == ()
     fresh, labels = noisy(1500)
     assert ens_plugin.analyze(forest, fresh[1000:], labels[1000:], data="holdout").basis.doubts == ()
-
-
-def test_copies_in_every_bag_are_refused_with_what_to_do() -> None:
-    X, y = noisy(60)
-    with pytest.raises(TooFewMembersError, match=r"a bag holds a row of nearly every group.*smaller bags"):
-        analysed(np.repeat(X, 20, axis=0), np.repeat(y, 20), groups="identical")
 
 
 def test_rows_that_were_read_know_of_copies_among_the_others() -> None:

@@ -144,17 +144,11 @@ def test_wrong_options_are_refused_before_anything_is_trained(options: dict[str,
         grow(Untrained(), X, Y, **options)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "options", "match"),
-    [
-        (RandomForestRegressor(), {"criterion": "agreement"}, "predicts values"),
-        (make_pipeline(StandardScaler(), BaggingClassifier()), {"criterion": "accuracy"}, "criterion must be one of"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_what_the_other_task_is_asked_by_is_refused(estimator: Any, options: dict[str, Any], match: str) -> None:
-    with pytest.raises(InputError, match=match):
-        grow(estimator, X, Y, **options)
+def test_what_the_other_task_is_asked_by_is_refused() -> None:
+    with pytest.raises(InputError, match="predicts values"):
+        grow(RandomForestRegressor(), X, Y, criterion="agreement")
+    with pytest.raises(InputError, match="criterion must be one of"):
+        grow(make_pipeline(StandardScaler(), BaggingClassifier()), X, Y, criterion="accuracy")
 
 
 def test_what_the_base_refuses_is_refused_in_its_words() -> None:
