@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis import AnalysisOptions, run_analysis
 from ens_plugin.analysis import evidence as row_blocks
+from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.errors import DataMismatchError
 from tests.forests import CANCER, cancer, out_of_bag_mask, outputs_of
 
@@ -78,3 +80,28 @@ def test_columns_are_refused_with_a_remedy_that_works(columns: list[str], remedy
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
     with pytest.raises(DataMismatchError, match=remedy):
         analyze(forest, X.set_axis(columns, axis=1), y)
+
+
+def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(progress_bar([1, 2, 3], 3)) == [1, 2, 3]
+    assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr("ens_plugin.analysis.evidence.DELAY_S", 0)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]
+    assert "0/2" in terminal.getvalue()
+
+
+def test_a_program_without_a_console_gets_its_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]

@@ -1,4 +1,4 @@
-"""Rows and targets that are not those of the training: refused, or doubted at the top of the report."""
+"""Rows and targets that are not those of the training: refused with the cause, or doubted at the top of the report."""
 
 from __future__ import annotations
 
@@ -189,3 +189,40 @@ def test_stored_score_exposes_another_target_of_bagged_members() -> None:
     assert proof_of(model, LABELS[TRAIN])
     with pytest.raises(DataMismatchError, match="stored out-of-bag outputs have a score"):
         proof_of(model, WRONG_LABELS["inverted"])
+
+
+CHANGED, MOVED = "with values changed since", "in another order"
+
+
+@pytest.fixture(scope="module")
+def forest() -> Any:
+    return forest_model(LABELS)
+
+
+def refusal(model: Any, rows: Any, y: Any) -> str:
+    with pytest.raises(DataMismatchError) as caught:
+        ens_plugin.analyze(model, rows, y)
+    return str(caught.value)
+
+
+def test_rows_in_another_order(forest: Any) -> None:
+    for y in (LABELS[TRAIN][ORDER], LABELS[TRAIN]):
+        message = refusal(forest, X[TRAIN][ORDER], y)
+        assert message.startswith("These are training rows in another order, or not all of them.")
+        assert MOVED in message
+        assert CHANGED not in message
+
+
+def test_rounded_rows(forest: Any) -> None:
+    message = refusal(forest, X[TRAIN].round(1), LABELS[TRAIN])
+    assert CHANGED in message
+    assert MOVED not in message
+
+
+@pytest.mark.parametrize(
+    ("rows", "y"),
+    [(X[FRESH], LABELS[FRESH]), (X[TRAIN], LABELS[TRAIN][ORDER]), (X[TRAIN][:-1], LABELS[TRAIN][:-1])],
+    ids=["as many fresh rows", "another target", "another number of rows"],
+)
+def test_no_cause_is_named_for_other_rows_another_target_or_number(forest: Any, rows: Any, y: Any) -> None:
+    assert "Found:" not in refusal(forest, rows, y)
