@@ -17,7 +17,6 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport
 from ens_plugin.errors import InputError
-from ens_plugin.report.answers import markdown_summary
 from tests.extras import draws_by_weight
 
 
@@ -71,21 +70,6 @@ def test_few_rows_have_the_share_of_wrong_labels_and_no_other_size() -> None:
     assert np.isnan(rare.asymptote)
     assert rare.error == pytest.approx(rare.predicted[0] / 12, rel=0.2)
     assert rare.interval[1] - rare.interval[0] > 0.3
-
-
-def test_the_error_of_few_rows_is_called_rough_wherever_it_is_shown() -> None:
-    """It is that of the out-of-bag members, under a heading that names all members."""
-    ensemble, labels, _ = voters((300, 12), 10, 1)
-    report = ens_plugin.analyze(ensemble, None, labels)
-    note = (
-        "Rough for 1, with fewer than 30 independent rows of equal weight: the error is about the share of rows on "
-        f"which the {report.mean_oob_members:.3g} out-of-bag models of a row, not all 10, are wrong together."
-    )
-    assert note in " ".join(report.details().split())
-    assert note in report.to_html()
-    assert note in markdown_summary(report)
-    ensemble, labels, _ = voters((300, 40), 10, 1)
-    assert "Rough for" not in ens_plugin.analyze(ensemble, None, labels).details()
 
 
 def test_a_label_without_rows_is_listed() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -36,17 +35,6 @@ def test_a_share_of_a_loss_has_the_curve_of_the_loss(share: str, loss: str, weig
     # Nine in ten rows give the changes below the largest subset, and their shares of the labels differ a little.
     np.testing.assert_allclose(found.error[2:], 1.0 + of_loss.error[2:] / spread, atol=2e-3)
     assert found.asymptote == pytest.approx(1.0 + of_loss.asymptote / spread, abs=2e-3)
-
-
-@pytest.mark.slow
-def test_a_warning_of_scikit_learn_is_in_the_report_once() -> None:
-    forest, X, y = shallow()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        report = analyze(forest, X, y, metric="top_k_accuracy")
-    about = [text for text in report.warnings if "top_k_accuracy" in text and "scikit-learn warns" in text]
-    assert len(about) == 1
-    assert "will result in a perfect score" in about[0]
 
 
 @pytest.mark.filterwarnings("error")

@@ -197,16 +197,6 @@ class TestColumns:
         ridge = BaggingRegressor(Ridge(), 20, random_state=0).fit(table[:, :7], Y)
         assert oob_permutation_importance(ridge, table[:, :7], Y).importances[6].tolist() == [0.0] * 5
 
-    def test_two_copies_share_what_one_had(self) -> None:
-        single = RandomForestRegressor(30, max_features=0.5, random_state=0).fit(X, Y)
-        table = np.column_stack([X, X[:, 3]])
-        double = RandomForestRegressor(30, max_features=0.5, random_state=0).fit(table, Y)
-        alone = oob_permutation_importance(single, X, Y).importances_mean[3]
-        found = oob_permutation_importance(double, table, Y)
-        both = found.importances_mean[[3, 6]]
-        assert (both > 3 * found.standard_error[[3, 6]]).all()
-        assert both.max() < 0.8 * alone
-
 
 class TestRefusals:
     def test_rows_that_are_not_those_of_training(self) -> None:

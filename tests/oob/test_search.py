@@ -17,7 +17,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401  (what makes the halving searches importable)
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_validate
 
 import ens_plugin
 from ens_plugin import OneFold, make_oob_scorer
@@ -69,14 +69,6 @@ def test_direction_is_that_of_the_report(monkeypatch: pytest.MonkeyPatch) -> Non
     assert make_oob_scorer()(MODEL, X, Y) == -score
 
 
-@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_several_scorers(n_jobs: int) -> None:
-    scoring = {"infinite": make_oob_scorer(), "seven": make_oob_scorer(size=7)}
-    search = GridSearchCV(FOREST, {}, scoring=scoring, refit="seven", n_jobs=n_jobs, **OPTIONS).fit(X, Y)
-    assert -search.cv_results_["mean_test_infinite"][0] == error({})
-    assert search.cv_results_["mean_test_infinite"][0] > search.best_score_
-
-
 def test_scorer_is_cloned_pickled_and_printed() -> None:
     scorer = make_oob_scorer(brier, size=50)
     twin = pickle.loads(pickle.dumps(clone(scorer, safe=False)))
@@ -89,16 +81,6 @@ def test_scorer_is_cloned_pickled_and_printed() -> None:
 def test_sizes_that_are_none(size: Any) -> None:
     with pytest.raises(InputError, match="size must be a whole number of at least 1"):
         make_oob_scorer(size=size)
-
-
-@pytest.mark.slow
-def test_halving_over_the_rows() -> None:
-    arguments: dict[str, Any] = {"min_resources": 60, "factor": 2, "scoring": make_oob_scorer(), **OPTIONS}
-    arguments["return_train_score"] = False
-    search = HalvingGridSearchCV(FOREST, GRID, random_state=0, **arguments).fit(X, Y)
-    assert search.n_resources_[0] == 60
-    with pytest.raises(DataMismatchError, match="give it an integer random_state"):
-        HalvingGridSearchCV(FOREST, GRID, **arguments).fit(X, Y)
 
 
 def test_a_setting_without_bags_and_folds_are_refused() -> None:

@@ -129,16 +129,3 @@ def test_representations_of_all_parts_are_short(name: str) -> None:
         assert repr(part).startswith(f"{type(part).__name__}(")
         assert len(repr(part)) < 200
         assert repr(part).isprintable()
-
-
-def test_a_representation_has_the_values_that_matter() -> None:
-    report = REPORTS["capped"]
-    assert repr(report.recommendation) == (
-        "SizeRecommendation(size=None, interval=(20001, None), criterion='error', "
-        f"tolerance={report.recommendation.tolerance:.4g}, loss={report.recommendation.loss:.4g}, "
-        f"agreement={report.recommendation.agreement:.4g}, max_size=20001)"
-    )
-    assert repr(report.error_curve) == (
-        f"ErrorCurve(metric='0-1 error', estimator='deconvolved', asymptote={report.error_curve.asymptote:.4g}, "
-        f"interval_level=0.95, {report.error_curve.sizes.size} sizes from 1 to 20001)"
-    )

@@ -199,26 +199,3 @@ def test_a_copy_of_a_report_and_a_pickled_one_are_still_compared_row_by_row(
 ) -> None:
     for other in (replace(stumps, created=""), pickle.loads(pickle.dumps(stumps)), with_doubts(stumps, "Few.")):
         assert ens_plugin.compare([deep, other], names=["a", "b"]).differences["b"].n_rows == Y.size
-
-
-@pytest.mark.slow
-def test_the_interval_of_a_paired_difference_covers_that_on_fresh_rows() -> None:
-    """Of forests with leaves of one and of twenty rows, on two labels with noise; 95 of 100 are expected."""
-    held, widths = 0, []
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        rows, fresh = rng.normal(size=(300, 6)), rng.normal(size=(4000, 6))
-        labels, truth = (
-            (table[:, 0] + table[:, 1] * table[:, 2] + rng.normal(size=len(table)) > 0) for table in (rows, fresh)
-        )
-        forests = [
-            RandomForestClassifier(40, min_samples_leaf=least, random_state=seed).fit(rows, labels) for least in (1, 20)
-        ]
-        difference = np.subtract(*(np.mean(forest.predict(fresh) != truth) for forest in forests[::-1]))
-        found = ens_plugin.compare(
-            [ens_plugin.analyze(forest, rows, labels) for forest in forests], ["a", "b"]
-        ).differences["b"]
-        held += found.lower <= difference <= found.upper
-        widths.append(found.upper - found.lower)
-    assert held >= 54
-    assert np.mean(widths) < 0.12

@@ -143,30 +143,6 @@ print([text.count("<svg ") for text in found])
     assert run_python(code, tmp_path) == "[4, 2, 2]"
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        (
-            "classification",
-            [
-                "No. With more, 0.5\xa0% of the labels would change and no accuracy is gained.",
-                "95.9\xa0% right on new rows (93.9 to 97.2). Always the commonest label: 62.7\xa0%.",
-                "Brier score of the probabilities",
-            ],
-        ),
-        ("large_classification", ["Yes, 609 in total: 1.4\xa0% of the labels", "Labels as with infinitely many (%)"]),
-        ("capped", ["Yes, more than 20001: 100 give 65.6\xa0%", "more than 20001"]),
-        ("regression", ["Yes, 131 in total: off by 56.1 instead of 56.2.", "RMSE"]),
-        ("small_classification", ["What was found beside the numbers", "3 of 40 rows"]),
-        ("custom_metric", ["brier_score 0.0313", "held out"]),
-        ("score", ["roc_auc 0.956 on new rows", "greater is better"]),
-    ],
-)
-def test_page_says(name: str, parts: list[str]) -> None:
-    shown = "".join(Outline(page(name)).text)
-    assert [part for part in parts if part not in shown] == []
-
-
 @pytest.mark.fast_cases("29-False")
 @pytest.mark.parametrize(("n_rows", "is_known"), [(30, True), (29, False)])
 def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, is_known: bool) -> None:
@@ -190,30 +166,6 @@ def test_the_answers_come_first_and_then_the_sizes(name: str) -> None:
 
 def test_page_is_the_same_every_time() -> None:
     assert render_page(reports.classification_report()) == page("classification")
-
-
-@pytest.mark.slow
-def test_write_page_replaces_a_file_and_leaves_nothing_else(tmp_path: Path) -> None:
-    target = tmp_path / "report.html"
-    target.write_text("old")
-    assert REPORTS["classification"].to_html(str(target)) == target
-    assert target.read_text(encoding="utf-8") == page("classification")
-    assert os.listdir(tmp_path) == ["report.html"]
-
-
-@pytest.mark.slow
-def test_a_failure_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "report.html"
-    target.write_text("old")
-
-    def refuse(source: str, destination: Path) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr("ens_plugin.files.os.replace", refuse)
-    with pytest.raises(InputError, match="no space left"):
-        write_page(REPORTS["perfect"], target)
-    assert os.listdir(tmp_path) == ["report.html"]
-    assert target.read_text() == "old"
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:

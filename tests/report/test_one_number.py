@@ -137,14 +137,6 @@ def test_every_surface_has_the_three_answers_in_the_same_words(name: str) -> Non
 
 @FEW
 @EACH
-def test_how_good_has_the_value_and_the_interval(name: str) -> None:
-    (_, quality, _), wanted = three_answers(report_of(name)), shown(name)
-    assert f"{wanted.here} " in quality.text.replace("RMSE ", "")
-    assert f"{wanted.interval})" in quality.text
-
-
-@FEW
-@EACH
 def test_tables_have_the_same_values_as_the_answers(name: str) -> None:
     report, wanted = report_of(name), shown(name)
     noun = "trees"

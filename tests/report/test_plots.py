@@ -6,8 +6,6 @@ import math
 import multiprocessing
 import os
 import threading
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -114,15 +112,6 @@ def test_a_size_below_one_is_refused(size: int) -> None:
 def test_what_is_no_axes_is_refused(ax: Any) -> None:
     with pytest.raises(InputError, match=r"ax is of type .* and no axes of matplotlib; pass one"):
         REPORTS["classification"].plot(ax)
-
-
-def test_limits_show_marks_and_leave_out_single_members() -> None:
-    ax = plot_error_curve(
-        REPORTS["large_classification"].error_curve, n_members=300, recommended_size=609, ax=new_axes()
-    )
-    low, high = ax.get_xlim()
-    assert low == 5
-    assert high > 609
 
 
 def test_marks_are_legible_on_a_dark_background() -> None:
@@ -253,16 +242,6 @@ def test_the_axis_shows_the_values_among_which_sizes_are_chosen() -> None:
     limit = 1.0 - curve.asymptote
     assert limit - 6.5 * (limit - steep.accuracy) < bottom < limit - 5.0 * (limit - steep.accuracy)
     assert limit < top < limit + 0.01
-
-
-@pytest.mark.slow
-def test_threads_that_draw_leave_the_users_style_alone() -> None:
-    filters, settings = list(warnings.filters), dict(plt.rcParams)
-    with ThreadPoolExecutor(2) as pool:
-        drawn = list(pool.map(report_figures, [REPORTS["classification"], REPORTS["regression"]]))
-    assert [len(figures) for figures in drawn] == [3, 3]
-    assert dict(plt.rcParams) == settings
-    assert warnings.filters == filters
 
 
 @pytest.mark.slow

@@ -71,14 +71,6 @@ def test_details_of_a_classification_state_the_rest() -> None:
         assert part in text
 
 
-def test_summary_of_a_regression_is_in_the_unit_of_its_target() -> None:
-    text = " ".join(summarize(REPORTS["regression"]).split())
-    assert "100 trees (this model) 56.2 52.4 to 59.8" in text
-    assert "RMSE 131 110 to 157" in " ".join(REPORTS["regression"].details().split())
-    assert "labels" not in text
-    assert "percentage points" not in text
-
-
 def test_details_of_a_deviation_that_rounds_to_nothing_state_its_bound_once() -> None:
     report = replace(REPORTS["classification"], algorithmic_sd=1e-7)
     assert "a standard deviation of less than 0.01 percentage points on" in " ".join(report.details().split())
@@ -171,13 +163,6 @@ def test_columns_of_sizes_stay_apart_where_no_size_is_large_enough() -> None:
     assert [row.split("more than 20001")[0][-1:] for row in rows] == [" "] * len(rows)
     assert rows[0].endswith("more than 20001  19001 to more than 20001")
     assert max(map(len, lines)) <= 80
-
-
-def test_an_interval_of_one_size_is_not_written_as_a_range() -> None:
-    report = reports.classification_report()
-    found = replace(report.recommendation, size=5, interval=(5, 5))
-    details = replace(report, recommendation=found, criteria=(found,)).details()
-    assert "probabilities (Brier score) 5 5 only" in " ".join(details.split())
 
 
 def test_a_report_of_one_tree_has_no_line_for_one_tree() -> None:

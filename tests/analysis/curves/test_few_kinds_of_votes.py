@@ -11,8 +11,6 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from ens_plugin import CustomEnsemble, EnsembleReport, SizeRecommendation, analyze
-from ens_plugin.core.label_shares import LabelRecord, fit_label_shares
-from ens_plugin.core.row_model import ROUGHNESS_SCALE
 
 TOLERANCE = 0.01
 # A member of a bag has each of a row's neighbours with a chance of 1 - 1/e, and follows the nearest that it has.
@@ -58,16 +56,6 @@ def test_agreement_across_a_gap_that_many_votes_show(n_rows: int) -> None:
         agreement.append(advice.agreement)
     assert np.mean(agreement) > (0.9965 if n_rows == 400 else 0.9985)
     assert abs(np.mean(np.log2(found) - np.log2(truth))) < (0.75 if n_rows == 400 else 0.3)
-
-
-def test_ordinary_votes_keep_the_smooth_density() -> None:
-    for seed, shape in enumerate([(0.5, 2.0), (1.0, 1.0), (2.0, 2.0), (0.3, 0.9), (1.5, 6.0)]):
-        rng = np.random.default_rng(seed)
-        for n_members in (18, 74):
-            wrong = rng.binomial(n_members, rng.beta(*shape, 600)).astype(np.float64)
-            support, trials = np.column_stack([n_members - wrong, wrong]), np.full(600, float(n_members))
-            fitted = fit_label_shares(LabelRecord(support, trials, np.zeros(600, dtype=np.int64), np.ones(600)))
-            assert fitted.densities.overall.roughness == ROUGHNESS_SCALE
 
 
 @pytest.mark.parametrize("n_labels", [2, 3])

@@ -59,16 +59,6 @@ def test_refitted_chances_are_those_of_the_sample() -> None:
     assert apart.mean() < 0.2 * np.abs(whole.second[drawn] - again.second).mean()
 
 
-def test_the_unit_of_the_weights_does_not_matter() -> None:
-    rng = np.random.default_rng(2)
-    output, weight = expit(rng.normal(size=300)), rng.choice([0.0, 1.0, 4.0], 300)
-    is_first = (rng.random(300) < output).astype(float)
-    found, again = (chances_by_output(output, np.full(300, 9.0), is_first, unit * weight) for unit in (1.0, 1e-3))
-    np.testing.assert_allclose(found.second, again.second, rtol=1e-6)
-    np.testing.assert_allclose(found.covariance, again.covariance, rtol=1e-6)
-    assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
-
-
 def test_offset_is_that_of_the_variances_by_label() -> None:
     """k (3/4 - d^2/8), with the variance of the limits less the noise of few members, and means by weight."""
     rng = np.random.default_rng(3)

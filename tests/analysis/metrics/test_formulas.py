@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -161,19 +160,3 @@ def test_few_evaluations_are_needed(name: str, most: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(scorer, "_score_func", counted)
     analyze(many, None, y, metric=scorer, data="holdout")
     assert sum(n >= N for n in large) <= most
-
-
-def test_equal_confusion_matrices_are_evaluated_once() -> None:
-    """Of three rows of a rare label, most samples of the rows have a matrix that others had."""
-    calls: Counter[tuple[bytes, ...]] = Counter()
-
-    def recall(truth: Array, predicted: Array, sample_weight: Array | None = None) -> float:
-        weight = np.ones(truth.size) if sample_weight is None else sample_weight
-        calls[truth.tobytes(), predicted.tobytes(), weight.tobytes()] += 1
-        return float(np.average(predicted[truth == 1] == 1, weights=weight[truth == 1]))
-
-    y = np.repeat([1, 0], [3, 60])
-    votes = (np.random.default_rng(0).random((15, y.size)) < 0.2 + 0.5 * y).astype(int)
-    analyze(CustomEnsemble(votes, None, aggregation="vote"), None, y, metric=make_scorer(recall), data="holdout")
-    # Some before it is known that the metric is one of labels.
-    assert calls.total() < len(calls) + 10

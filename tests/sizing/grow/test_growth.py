@@ -11,7 +11,6 @@ from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
     ExtraTreesClassifier,
-    RandomForestClassifier,
     RandomForestRegressor,
 )
 from sklearn.pipeline import make_pipeline
@@ -72,19 +71,6 @@ def test_members_beyond_the_estimate_are_left_out() -> None:
     assert growth.report.n_members == step.n_members
 
 
-@pytest.mark.slow
-def test_one_shot_tells_whether_its_own_estimate_finds_it_enough() -> None:
-    found = [grow(RandomForestClassifier(random_state=seed), X, Y) for seed in range(3)]
-    for growth in found:
-        assert growth.converged
-        assert growth.report is not None
-        assert growth.report.n_members == growth.n_members
-        assert growth.suffices == growth.report.is_enough
-        assert ("confirms" in growth.reason) == growth.suffices
-        # A promise is kept by more than half of the second estimates.
-        assert growth.suffices
-
-
 def test_the_report_is_the_one_of_the_grown_model() -> None:
     growth = grown()
     report = ens_plugin.analyze(growth.model, X, Y)
@@ -136,15 +122,6 @@ def test_regression_grows_to_the_tolerated_excess_error(kind: Any) -> None:
     assert growth.history[0].loss == pytest.approx(probe.error - probe.error_curve.asymptote, rel=1e-9)
     whole = clone(estimator).set_params(n_estimators=growth.n_members).fit(rows, target)
     assert_same_members(growth.model, whole)
-
-
-@pytest.mark.slow
-def test_a_generator_gives_the_same_growth_as_an_equal_one_and_is_left_alone() -> None:
-    estimator = RandomForestClassifier(random_state=np.random.RandomState(5))
-    first, second = (grow(estimator, X, Y, criterion="agreement", tolerance=0.1) for _ in range(2))
-    assert_same_members(first.model, second.model)
-    untouched = np.random.RandomState(5).get_state()
-    assert all(np.array_equal(a, b) for a, b in zip(estimator.random_state.get_state(), untouched, strict=True))
 
 
 def test_the_estimator_passed_stays_as_it_is() -> None:

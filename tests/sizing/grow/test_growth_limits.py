@@ -64,15 +64,6 @@ def test_few_rows_keep_the_probe() -> None:
     assert growth.history[0].recommended_size is None
 
 
-@pytest.mark.slow
-def test_few_out_of_bag_members_per_row_keep_the_probe() -> None:
-    # The share left out is 0.368: of 13 members 4.8, of 14 5.2.
-    with pytest.warns(NotConvergedWarning, match=r"4\.\d out-of-bag members on average, and 5 are needed"):
-        growth = grow(forest(), X, Y, probe_size=13)
-    assert (growth.n_members, growth.converged) == (13, False)
-    assert grow(forest(), X, Y, probe_size=14).converged
-
-
 def test_too_few_out_of_bag_members_keep_the_probe() -> None:
     bagging = BaggingClassifier(random_state=0, bootstrap=False, max_samples=0.99)
     with pytest.warns(NotConvergedWarning, match="fewer than 2 out-of-bag members"):

@@ -18,8 +18,6 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.model_selection import cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import ens_plugin
@@ -64,10 +62,10 @@ def test_scikit_learns_own_checks_of_the_regressor(estimator: Any, check: Any) -
 class TestFit:
     def test_is_what_grow_gives(self) -> None:
         model = RightSizedClassifier(
-            ExtraTreesClassifier(bootstrap=True), criterion="agreement", tolerance=0.007, random_state=3
+            ExtraTreesClassifier(bootstrap=True), criterion="agreement", tolerance=0.02, random_state=3
         ).fit(X, Y)
         growth = grow(
-            ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, criterion="agreement", tolerance=0.007
+            ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, criterion="agreement", tolerance=0.02
         )
         assert model.n_members_ == growth.n_members == len(model.estimator_.estimators_)
         assert model.growth_.model is model.estimator_
@@ -89,12 +87,6 @@ class TestFit:
         ]
         assert sizes[0] * 3 < sizes[1]
 
-    @pytest.mark.slow
-    def test_a_generator_moves_on(self) -> None:
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.1, random_state=np.random.RandomState(0))
-        first, second = model.fit(X, Y).estimator_.random_state, model.fit(X, Y).estimator_.random_state
-        assert first != second
-
     def test_weights_count(self) -> None:
         weight = np.where(Y == 0, 3.0, 1.0)
         model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(
@@ -104,13 +96,6 @@ class TestFit:
             RandomForestClassifier(random_state=0), X, Y, criterion="agreement", tolerance=0.03, sample_weight=weight
         )
         assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
-
-    def test_names_of_columns(self) -> None:
-        frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(frame, Y)
-        assert list(model.feature_names_in_) == list(frame.columns)
-        assert model.n_features_in_ == X.shape[1]
-        assert not hasattr(model.fit(X, Y), "feature_names_in_")
 
 
 class TestWrongInput:
@@ -207,14 +192,3 @@ class TestUnwrapped:
         assert isinstance(small, RandomForestClassifier)
         assert len(small.estimators_) == 5
         assert len(model.estimator_.estimators_) == model.n_members_
-
-    @pytest.mark.slow
-    def test_around_a_pipeline_and_inside_one(self) -> None:
-        pipeline = make_pipeline(StandardScaler(), RandomForestClassifier())
-        inner = RightSizedClassifier(pipeline, criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
-        outer = make_pipeline(
-            StandardScaler(), RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0)
-        ).fit(X, Y)
-        for model in (inner, outer):
-            assert ens_plugin.analyze(model, X, Y).n_members > 1
-        assert len(ens_plugin.truncate(inner, 5)[-1].estimators_) == 5
