@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -60,7 +59,6 @@ LIGHTGBM = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.632,
 COPIES: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
     "forest": lambda: (fitted(), X, Y),
     "leaves of 5": lambda: (fitted(min_samples_leaf=5), X, Y),
-    "text labels": lambda: (fitted(np.where(Y == 1, "yes", "no")), X, np.where(Y == 1, "yes", "no")),
     "extra trees": lambda: (ExtraTreesClassifier(N, bootstrap=True, random_state=0).fit(X, Y), X, Y),
     "bagged linear models": lambda: (
         BaggingClassifier(LogisticRegression(max_iter=5000), 12, random_state=0).fit(X[:, :5], Y),
@@ -68,11 +66,6 @@ COPIES: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
         Y,
     ),
     "values": lambda: (RandomForestRegressor(N, random_state=0).fit(*VALUES), *VALUES),
-    "values far from 0": lambda: (
-        RandomForestRegressor(N, random_state=0).fit(VALUES[0], VALUES[1] + 1e6),
-        VALUES[0],
-        VALUES[1] + 1e6,
-    ),
     "several outputs": lambda: (
         RandomForestRegressor(N, random_state=0).fit(*load_linnerud(return_X_y=True)),
         *load_linnerud(return_X_y=True),
@@ -83,8 +76,6 @@ COPIES: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
     ),
     "pipeline": lambda: (make_pipeline(StandardScaler(), forest()).fit(X, Y), X, Y),
     "search": lambda: (GridSearchCV(forest(), {"max_depth": [3]}, cv=2).fit(X, Y), X, Y),
-    "frame": lambda: (forest().fit(pd.DataFrame(X, columns=map(str, range(30))), Y),
-                      pd.DataFrame(X, columns=map(str, range(30))), Y),
     "LightGBM": lambda: (lightgbm.LGBMClassifier(**LIGHTGBM).fit(X, Y), X, Y),
     "LightGBM native": lambda: (lightgbm.LGBMClassifier(**LIGHTGBM).fit(X, Y).booster_, X, Y),
     "XGBoost": lambda: (xgboost.XGBRFClassifier(n_estimators=N).fit(X, Y), X, Y),
@@ -94,9 +85,6 @@ COPIES: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
         Y,
     ),
     "XGBoost native": lambda: (xgboost.XGBRFClassifier(n_estimators=N).fit(X, Y).get_booster(), X, Y),
-    "XGBoost by a matrix": lambda: (
-        xgboost.XGBRFClassifier(n_estimators=N).fit(X, Y).get_booster(), xgboost.DMatrix(X, Y), Y
-    ),
 }  # fmt: skip
 
 
@@ -147,9 +135,7 @@ def stacked() -> Any:
 OTHERS: dict[str, Callable[[], Any]] = {
     "other labels": lambda: fitted(1 - Y),
     "another seed": lambda: fitted(seed=1),
-    "other leaves": lambda: fitted(max_leaf_nodes=2),
     "deeper by one": lambda: fitted(max_depth=6),
-    "shuffled labels": lambda: fitted(np.random.default_rng(0).permutation(Y)),
     "vote with a constant": lambda: VotingClassifier(
         [("forest", forest()), ("constant", DummyClassifier())], voting="soft"
     ).fit(X, Y),
@@ -160,7 +146,6 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "another rule where it is sure": lambda: Threshold(fitted()),
     "labels swapped after the fit": lambda: swapped(fitted()),
     "one tree replaced": lambda: with_members(fitted(), [*fitted().estimators_[:-1], fitted(seed=1).estimators_[0]]),
-    "one tree less": lambda: with_members(fitted(), fitted().estimators_[:-1]),
     "two trees exchanged": lambda: with_members(fitted(), [*fitted().estimators_[1::-1], *fitted().estimators_[2:]]),
     "twice the trees": lambda: with_members(fitted(), [*fitted().estimators_, *fitted().estimators_]),
     "no model": lambda: "a text",

@@ -25,7 +25,6 @@ from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, Varianc
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, TargetEncoder
 from sklearn.tree import DecisionTreeClassifier
@@ -114,28 +113,6 @@ class Leaves(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.numbers_[self.tree_.apply(X)][:, None]
 
 
-class MeansOfNearest(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    def fit(self, X: Any, y: Any) -> MeansOfNearest:
-        self.model_ = KNeighborsRegressor(5).fit(X, y)
-        return self
-
-    def transform(self, X: Any) -> Any:
-        return np.column_stack([X, self.model_.predict(X)])
-
-
-class WithTheProgramsTarget(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Takes a target that was not passed to its fit."""
-
-    target: Any = None
-
-    def fit(self, X: Any, y: Any = None) -> WithTheProgramsTarget:
-        self.inner_ = Strongest().fit(X, type(self).target)
-        return self
-
-    def transform(self, X: Any) -> Any:
-        return self.inner_.transform(X)
-
-
 class RandomProjection(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Reads no target and gives other values at each fit."""
 
@@ -164,7 +141,7 @@ LOOK: list[Callable[[], Any]] = [
     lambda: SelectKBest(k=5), lambda: Strongest(),
     lambda: SelectFromModel(LogisticRegression(), max_features=5, threshold=-np.inf),
     lambda: RFE(LogisticRegression(), n_features_to_select=5, step=0.2), LinearDiscriminantAnalysis, Leaves,
-    MeansOfNearest, lambda: make_pipeline(StandardScaler(), SelectKBest(k=5)),
+    lambda: make_pipeline(StandardScaler(), SelectKBest(k=5)),
     lambda: FeatureUnion([("axes", PCA(2)), ("columns", SelectKBest(k=5))]),
     lambda: make_column_transformer((SelectKBest(k=5), slice(0, 90)), (StandardScaler(), slice(90, 100))),
 ]  # fmt: skip
@@ -193,11 +170,6 @@ def texts() -> Any:
     return pd.Series([" ".join(f"w{word}" for word in rng.integers(0, 900, 30)) for _ in range(300)])
 
 
-def with_target_of_the_program() -> Any:
-    WithTheProgramsTarget.target = Y
-    return make_pipeline(WithTheProgramsTarget(), small_forest())
-
-
 X, Y = noise()
 WIDE = noise(300, 1000)[0]
 OF_VALUES = make_pipeline(SelectKBest(f_regression, k=20), RandomForestRegressor(5, random_state=0))
@@ -212,8 +184,7 @@ KINDS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
         make_pipeline(OfComplete(), small_forest()), np.where(np.arange(300)[:, None] % 7, X, np.nan), Y
     ),
     "elimination": lambda: (RFE(RandomForestClassifier(20, random_state=0), n_features_to_select=5, step=0.95), X, Y),
-    "target of the program": lambda: (with_target_of_the_program(), X, Y),
-    "target beside the rows": lambda: (
+    "target of the program": lambda: (
         make_pipeline(FunctionTransformer(lambda rows: np.column_stack([rows, Y])), small_forest()), X, Y
     ),
 }  # fmt: skip
@@ -316,32 +287,6 @@ def test_a_step_that_cannot_be_fitted_again_is_noted() -> None:
     assert "was not fitted again (RuntimeError: The licence is for one fit)" in note
     with pytest.warns(EnsPluginWarning, match="was not fitted again"):
         ens_plugin.oob_predictions(model, X, y)
-
-
-class WithoutParameters:
-    """Has no parameters as scikit-learn's estimators do, and no transform of the rows that it was fitted to."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self.n_columns = arguments[0]
-
-    def get_params(self, deep: bool = True) -> Any:
-        raise RuntimeError("no parameters")
-
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
-        return X[:, : self.n_columns]
-
-    def fit(self, X: Any, y: Any = None) -> WithoutParameters:
-        return self
-
-    def transform(self, X: Any) -> Any:
-        raise RuntimeError("for new rows only")
-
-
-def test_steps_of_an_unusual_make_are_noted_and_those_after_them() -> None:
-    X, y = noise()
-    model = make_pipeline(SelectKBest(k=5), small_forest()).fit(X, y)
-    model.steps.insert(0, ("own", WithoutParameters(100)))
-    assert codes(model, X, y, as_trained=True) == ["unjudged-steps", "unjudged-steps"]
 
 
 def test_steps_that_cannot_be_fitted_here_are_noted_with_the_reason() -> None:
