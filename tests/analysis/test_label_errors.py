@@ -168,26 +168,6 @@ def test_tied_votes_are_right_for_rows_of_the_first_label_alone(n_members: int) 
         assert label.error == pytest.approx(truth, abs=0.03)
 
 
-@pytest.mark.parametrize("kind", ["votes", "pure leaves"])
-def test_tied_votes_of_three_labels_are_right_for_rows_of_the_first_one_alone(kind: str) -> None:
-    """With four members, the error of the first label came out 10 points too high, and that of the last 9 too low."""
-    rng = np.random.default_rng(68)
-    n_members, n_labels, target = 4, 3, rng.integers(0, 3, 4000)
-    shares = rng.dirichlet([0.8, 0.8, 0.8], 4000) + 0.6 * np.eye(3)[target]
-    shares /= shares.sum(axis=1, keepdims=True)
-    votes = (rng.random((n_members, 4000, 1)) > shares.cumsum(axis=1)).sum(axis=2).clip(max=2)
-    ensemble = (
-        ens_plugin.CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1, 2])
-        if kind == "votes"
-        else ens_plugin.CustomEnsemble(np.eye(3)[votes], None, aggregation="mean_proba", classes=[0, 1, 2])
-    )
-    report = ens_plugin.analyze(ensemble, None, target, data="holdout")
-    drawn = [np.argmax(rng.multinomial(n_members, shares), axis=1) != target for _ in range(200)]
-    truth = [float(np.mean([wrong[target == code].mean() for wrong in drawn])) for code in range(n_labels)]
-    assert [label.error for label in report.label_errors] == pytest.approx(truth, abs=0.025)
-    assert report.label_errors[0].asymptote < report.label_errors[0].error
-
-
 @pytest.mark.parametrize(("n_members", "tolerance"), [(5, 0.03), (301, 0.1)], ids=["more", "fewer"])
 def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mean(
     n_members: int, tolerance: float

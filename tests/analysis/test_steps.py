@@ -14,12 +14,7 @@ from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    IsolationForest,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import ExtraTreesClassifier, IsolationForest, RandomForestClassifier, RandomForestRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold, chi2, f_regression
 from sklearn.linear_model import Lasso, LogisticRegression

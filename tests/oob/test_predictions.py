@@ -18,13 +18,7 @@ from sklearn.svm import LinearSVC
 import ens_plugin
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis import evidence as row_blocks
-from ens_plugin.errors import (
-    BagError,
-    DataMismatchError,
-    EnsPluginWarning,
-    InputError,
-    TooFewMembersError,
-)
+from ens_plugin.errors import BagError, DataMismatchError, EnsPluginWarning, InputError, TooFewMembersError
 from tests.adapters.cases import CASES, NAMES, WITH_BAGS, X3, XR, Y2, Y3, YR, for_cases
 from tests.adapters.harness import Case, permutation, take_rows
 from tests.oob.member_outputs import mask_of, member_predictions

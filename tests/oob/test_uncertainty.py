@@ -82,16 +82,6 @@ class TestIntervals:
         with pytest.raises(InputError, match="at least 39 groups"):
             predict_with_uncertainty(model, table, target, NEW, groups=groups // 2)
 
-    def test_copies_are_doubted_or_grouped(self) -> None:
-        table, target = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
-        model = forest(60, max_samples=0.5).fit(table, target)
-        doubted = predict_with_uncertainty(model, table, target, NEW)
-        assert any("look like copies" in warning for warning in doubted.warnings)
-        found = predict_with_uncertainty(model, table, target, NEW, groups="identical")
-        named = predict_with_uncertainty(model, table, target, NEW, groups=np.repeat(np.arange(N), 2))
-        np.testing.assert_array_equal(found.upper, named.upper)
-        np.testing.assert_allclose(found.standard_error, named.standard_error)
-
     def test_weights_move_the_quantiles(self) -> None:
         model = forest().fit(X, Y)
         high = np.quantile(Y, 0.3) < Y

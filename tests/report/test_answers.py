@@ -44,9 +44,6 @@ def sized(found: SizeRecommendation, n_members: int, **changes: Any) -> Ensemble
     return replace(report, recommendation=wanted, criteria=(wanted,))
 
 
-# ---------------------------------------------------------------------------- the first answer
-
-
 @pytest.mark.parametrize(
     ("report", "words"),
     [
@@ -150,9 +147,6 @@ def test_a_curve_that_begins_above_the_present_size() -> None:
     assert "nan" not in report.summary()
 
 
-# ------------------------------------------------------------------------------------- quality
-
-
 GROUPED, ALONE, UNKNOWN = (
     replace(CLASSIFICATION, basis=replace(CLASSIFICATION.basis, **changes))
     for changes in ({"n_groups": 57}, {"n_groups": 569}, {"baseline_error": math.nan})
@@ -220,9 +214,6 @@ def test_an_interval_in_the_measure_has_its_lower_end_first() -> None:
     assert interval_in_measure("roc_auc", (math.nan, 1.0)) == "not estimated"
 
 
-# --------------------------------------------------------------------------------------- trust
-
-
 @pytest.mark.parametrize("code", [code for code, check in CHECKS.items() if check.condition])
 def test_a_note_that_trust_depends_on_is_a_condition(code: str) -> None:
     noted = with_findings(CLASSIFICATION, [finding(code, "A sentence.")] * 2)
@@ -245,9 +236,6 @@ def test_a_doubt_is_the_only_answer(code: str) -> None:
         assert "%" not in text
         assert "|" not in text
     assert f"Doubt: A sentence. [{code}]" in doubted.details()
-
-
-# --------------------------------------------------------------------------------------- lines
 
 
 @pytest.mark.parametrize("name", REPORTS)

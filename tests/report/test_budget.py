@@ -65,33 +65,32 @@ def test_a_budget_below_the_recommended_size_wins_and_says_what_it_costs() -> No
     assert f"The recommended {size} would take {(1e4 + size * MEMBER_BYTES) / 1e6:.3g} MB and " in budget.verdict
 
 
-def test_a_budget_above_the_whole_keeps_all_and_says_so() -> None:
-    verdict = REPORT.budget(COSTS, max_bytes=50_010_000).verdict
-    assert verdict.startswith("50 MB allow all 200 trees, and up to 500.")
-    assert "would take" not in verdict
-    assert REPORT.budget(COSTS, max_bytes=20_010_000).verdict.startswith("20 MB allow all 200 trees. Accuracy")
+NO_TREE = (
+    "50 kB and 1 s allow not even one tree, which takes 110 kB and 1.04 ms for a request of one row. Allow more, or "
+    "train smaller ones."
+)
+VERDICTS: list[tuple[dict[str, float], dict[str, Any], str]] = [
+    ({"max_bytes": 50_010_000}, {}, "50 MB allow all 200 trees, and up to 500."),
+    ({"max_bytes": 20_010_000}, {}, "20 MB allow all 200 trees. Accuracy"),
+    ({"max_latency": 2e-3}, {"latency": LinearCost(1e-3, 0.0)}, "2 ms allow all 200 trees, and any number. Accuracy"),
+    ({"max_bytes": 50_000, "max_latency": 1.0}, {}, NO_TREE),
+    (
+        {},
+        {},
+        "200 trees take 20 MB and 9 ms for a request of one row; one tree adds 100 kB and 40 µs. Accuracy on new ",
+    ),
+]
 
 
-def test_a_latency_that_no_tree_adds_to_allows_any_number() -> None:
-    budget = REPORT.budget(costs_of(REPORT, latency=LinearCost(1e-3, 0.0)), max_latency=0.002)
-    assert budget.verdict.startswith("2 ms allow all 200 trees, and any number. Accuracy")
-    assert "fits" not in str(budget)
-    assert budget.plot(new_axes()).get_xlim()[1] < 1e4
-
-
-def test_a_budget_below_one_tree_says_what_one_takes() -> None:
-    budget = REPORT.budget(COSTS, max_bytes=50_000, max_latency=1.0)
-    assert budget.verdict == (
-        "50 kB and 1 s allow not even one tree, which takes 110 kB and 1.04 ms for a request of one row. Allow more, "
-        "or train smaller ones."
-    )
-    assert "fits" not in str(budget)
-
-
-def test_without_limits_it_says_what_a_tree_takes() -> None:
-    assert REPORT.budget(COSTS).verdict.startswith(
-        "200 trees take 20 MB and 9 ms for a request of one row; one tree adds 100 kB and 40 µs. Accuracy on new rows: "
-    )
+@pytest.mark.parametrize(("limits", "changes", "words"), VERDICTS)
+def test_a_budget_that_cuts_nothing_says_why(limits: dict[str, float], changes: dict[str, Any], words: str) -> None:
+    budget = REPORT.budget(costs_of(REPORT, **changes), **limits)
+    assert budget.verdict.startswith(words)
+    assert "would take" not in budget.verdict
+    if words == NO_TREE or changes:
+        assert "fits" not in str(budget)
+    if changes:
+        assert budget.plot(new_axes()).get_xlim()[1] < 1e4
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_bytes": 2e6}, {"max_bytes": 1e9, "max_latency": 0.9}, {"max_bytes": 1.0}])

@@ -69,9 +69,10 @@ def test_error_ticks_are_percent_and_size_ticks_plain_numbers() -> None:
     assert all(100 * low - 5 < value < 100 * high + 5 for value in percents)
 
 
-def test_error_line_and_band_hold_the_values_of_the_curve() -> None:
-    curve = REPORTS["classification"].error_curve
-    ax = plot_error_curve(curve, n_members=200, ax=new_axes())
+def test_line_band_limit_and_marks_have_the_values_of_the_curve() -> None:
+    report = REPORTS["classification"]
+    curve = report.error_curve
+    ax = plot_error_curve(curve, n_members=200, recommended_size=59, ax=new_axes())
     line = next(line for line in ax.lines if line.get_label() == "error")
     sizes, errors = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
     tabulated = np.isin(curve.sizes, sizes)
@@ -82,36 +83,22 @@ def test_error_line_and_band_hold_the_values_of_the_curve() -> None:
     one = int(np.flatnonzero(tabulated)[10])
     edges = corners[np.isclose(corners[:, 0], curve.sizes[one]), 1]
     assert (edges.min(), edges.max()) == pytest.approx((1.0 - curve.upper[one], 1.0 - curve.lower[one]))
-
-
-def test_asymptote_is_a_dashed_line_at_its_value() -> None:
-    curve = REPORTS["classification"].error_curve
-    ax = plot_error_curve(curve, ax=new_axes())
-    flat = [line for line in ax.lines if heights(line) == [1.0 - curve.asymptote] * 2]
-    assert len(flat) == 1
-    assert flat[0].is_dashed()
+    (flat,) = (line for line in ax.lines if heights(line) == [1.0 - curve.asymptote] * 2)
+    assert flat.is_dashed()
     assert f"infinite\nensemble\n{100 * (1.0 - curve.asymptote):.1f} %" in [text.get_text() for text in ax.texts]
-
-
-def test_marks_tell_size_and_error() -> None:
-    report = REPORTS["classification"]
-    ax = plot_error_curve(report.error_curve, n_members=200, recommended_size=59, ax=new_axes())
     assert labels_above(ax) == [
-        f"current 200: {100 * report.accuracy:.1f} %",
-        f"recommended 59: {100 * (1.0 - report.error_curve.at(59)):.1f} %",
-    ]
+        f"current 200: {100 * report.accuracy:.1f} %", f"recommended 59: {100 * (1.0 - curve.at(59)):.1f} %"
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [0, -3])
-def test_a_size_below_one_is_refused(size: int) -> None:
-    with pytest.raises(InputError, match="at least 1 member"):
-        plot_error_curve(REPORTS["classification"].error_curve, n_members=size, ax=new_axes())
-
-
-@pytest.mark.parametrize("ax", [np.array([None, None]), "axes", 0])
-def test_what_is_no_axes_is_refused(ax: Any) -> None:
-    with pytest.raises(InputError, match=r"ax is of type .* and no axes of matplotlib; pass one"):
-        REPORTS["classification"].plot(ax)
+def test_sizes_and_axes_that_are_none_are_refused() -> None:
+    for size in (0, -3):
+        with pytest.raises(InputError, match="at least 1 member"):
+            plot_error_curve(REPORTS["classification"].error_curve, n_members=size, ax=new_axes())
+    ax: Any
+    for ax in (np.array([None, None]), "axes", 0):
+        with pytest.raises(InputError, match=r"ax is of type .* and no axes of matplotlib; pass one"):
+            REPORTS["classification"].plot(ax)
 
 
 def test_marks_are_legible_on_a_dark_background() -> None:
@@ -203,21 +190,14 @@ def test_no_text_of_the_error_curve_covers_another(name: str, n_members: int, in
         assert misplaced(ax) == [], recommended
 
 
-@pytest.mark.parametrize(
-    ("metric", "label"),
-    [
-        ("neg_median_absolute_error", None),
-        ("neg_root_mean_squared_log_error", None),
-        ("average_precision", "malignant growth"),
-    ],
-)
+LONG = [("neg_root_mean_squared_log_error", None), ("average_precision", "malignant growth")]
+
+
+@pytest.mark.parametrize(("metric", "label"), LONG)
 @pytest.mark.parametrize("inches", [WIDE, NARROW])
-def test_the_name_of_a_long_metric_stays_within_the_figure(
-    metric: str, label: str | None, inches: tuple[float, float]
-) -> None:
-    report = reports.label_report(label, metric)
+def test_the_name_of_a_long_metric_stays_within_the_figure(metric: str, label: Any, inches: Any) -> None:
     with plt.rc_context({"font.size": 9.5}):
-        ax = plot_error_curve(report.error_curve, ax=new_axes(inches))
+        ax = plot_error_curve(reports.label_report(label, metric).error_curve, ax=new_axes(inches))
         assert misplaced(ax) == []
 
 

@@ -30,9 +30,6 @@ def same_bits(one: Any, other: Any) -> bool:
     return np.asarray(one).tobytes() == np.asarray(other).tobytes() and np.asarray(one).dtype == np.asarray(other).dtype
 
 
-# ------------------------------------------------------------------------------------ reading
-
-
 def test_interpolation_is_exact_for_a_curve_linear_in_one_over_size() -> None:
     curve = REPORTS["regression"].error_curve
     for size in (1, 2, 47, 131, 30_000):
@@ -73,12 +70,6 @@ def test_intervals_at_sizes_at_which_votes_tie_stay_within_the_range_of_the_erro
     for size in range(1, 40):
         low, high = curve.interval_at(size)
         assert 0.0 <= low <= curve.at(size) <= high <= 1.0
-
-
-@pytest.mark.parametrize("size", [0, -1, math.nan])
-def test_sizes_below_the_curve_are_refused(size: float) -> None:
-    with pytest.raises(InputError, match="smallest size of this curve"):
-        REPORTS["classification"].error_curve.at(size)
 
 
 def test_to_frame_holds_the_curve() -> None:
@@ -138,9 +129,6 @@ def without_limit() -> EnsembleReport:
     return replace(REPORTS["classification"], error_curve=curve)
 
 
-# -------------------------------------------------------------------------- there and back
-
-
 @pytest.mark.parametrize("name", REPORTS)
 def test_json_round_trip_is_exact(name: str) -> None:
     report = REPORTS[name]
@@ -196,11 +184,8 @@ def test_numpy_scalars_are_written_as_numbers() -> None:
 
 def changed(path: str, value: Any) -> dict[str, Any]:
     content: dict[str, Any] = copy.deepcopy(REPORTS["classification"].to_dict())
-    *parents, last = path.split(".")
-    place = content
-    for key in parents:
-        place = place[key]
-    place[last] = value
+    parent, _, last = path.rpartition(".")
+    (content[parent] if parent else content)[last] = value
     return content
 
 
@@ -225,11 +210,8 @@ def test_a_wrong_type_is_refused_by_name(path: str, value: Any) -> None:
 @pytest.mark.parametrize("path", ["task", "n_members", "error_curve", "error_curve.sizes", "bias_variance.loss"])
 def test_a_missing_field_is_named(path: str) -> None:
     content = changed(path, 0)
-    *parents, last = path.split(".")
-    place = content
-    for key in parents:
-        place = place[key]
-    del place[last]
+    parent, _, last = path.rpartition(".")
+    del (content[parent] if parent else content)[last]
     with pytest.raises(InputError, match=rf"'{path}' of this report holds nothing".replace(".", r"\.")):
         report_from_dict(EnsembleReport, content)
 
@@ -253,4 +235,7 @@ def test_curve_reaches_sizes_up_to_where_it_ends() -> None:
     with pytest.raises(InputError, match="where this curve ends"):
         ending.at(math.inf)
     assert whole.reaches(math.inf)
-    assert not whole.reaches(0)
+    for size in (0, -1, math.nan):
+        assert not whole.reaches(size)
+        with pytest.raises(InputError, match="smallest size of this curve"):
+            whole.at(size)

@@ -13,13 +13,7 @@ import numpy as np
 import pytest
 
 from ens_plugin import EnsembleReport
-from ens_plugin.report.size_curves import (
-    SizeCurve,
-    criterion_curve,
-    measure_curve,
-    report_curve,
-    whole_curve,
-)
+from ens_plugin.report.size_curves import SizeCurve, criterion_curve, measure_curve, report_curve, whole_curve
 from ens_plugin.report.svg import NARROW, WIDE, Frame, curve_svg, pictures
 from tests import reports
 

@@ -33,9 +33,7 @@ SIZE = 12
 TRUNCATED = [case for case in CASES if not case.name.startswith("spark")]
 every_case = for_cases(TRUNCATED)
 one_case_per_adapter = pytest.mark.parametrize(
-    "case",
-    list({case.name.split()[0]: case for case in TRUNCATED}.values()),
-    ids=lambda case: case.name,
+    "case", list({case.name.split()[0]: case for case in TRUNCATED}.values()), ids=lambda case: case.name
 )
 of_a_library = for_cases([case for case in TRUNCATED if not case.name.startswith("custom")])
 

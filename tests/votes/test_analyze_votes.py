@@ -96,17 +96,6 @@ def test_majority_of_three_is_near_its_unbiased_average() -> None:
     assert found.to_frame().maj_at_k[3.0] == pytest.approx(np.mean(won), abs=0.01)
 
 
-def test_majority_of_all_samples_is_near_their_own() -> None:
-    """Ties are half right with each coding, so that the seed of the codings hardly matters."""
-    answers = drawn(300, 8, 7, (1.5, 1, 1, 1))
-    counts = np.stack([(answers == f"a{code}").sum(axis=1) for code in range(4)], axis=1)
-    wins = counts == counts.max(axis=1, keepdims=True)
-    own = np.mean(wins[:, 0] / wins.sum(axis=1))
-    for seed in (0, 1):
-        found = ens_plugin.analyze_votes(answers, ["a0"] * 300, random_state=seed)
-        assert found.to_frame().maj_at_k[8.0] == pytest.approx(own, abs=0.012)
-
-
 @pytest.mark.parametrize("weights", [(4, 1, 1, 1), (1, 1), (2, *[0.5] * 6)])
 def test_error_at_many_samples_is_the_true_one(weights: tuple[float, ...]) -> None:
     found = ens_plugin.analyze_votes(drawn(2000, 8, 0, weights), ["a0"] * 2000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -81,20 +80,6 @@ def test_what_rests_on_out_of_bag_rows_states_the_same_doubt() -> None:
         ens_plugin.oob_predictions(forest, X, y)
     with pytest.warns(WeakEstimateWarning, match=beginning):
         ens_plugin.make_oob_scorer()(forest, X, y)
-
-
-@pytest.mark.parametrize("options", [{}, {"groups": True}], ids=["independent", "grouped"])
-def test_what_rests_on_out_of_bag_rows_states_no_doubt_where_there_is_none(options: dict[str, Any]) -> None:
-    X, y = pairs(300)
-    groups = np.repeat(np.arange(300), 2)
-    if not options:
-        X, y, groups = np.random.default_rng(0).normal(size=X.shape), np.random.default_rng(1).permutation(y), None
-    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
-    importance = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=1, max_rows=50, groups=groups)
-    assert not any(text.startswith(FOUND) for text in importance.warnings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ens_plugin.oob_predictions(forest, X, y, groups=groups)
 
 
 def windows(seed: int = 0) -> Table:

@@ -32,13 +32,6 @@ def panel(seed: int = 0, n_subjects: int = 120) -> tuple[pd.DataFrame, NDArray[n
     return X.iloc[order].reset_index(drop=True), y[order], subject[order]
 
 
-def equal_rows(n_labels: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    rng = np.random.default_rng(seed)
-    subject = rng.permutation(np.repeat(np.arange(150), 4))
-    y = rng.normal(size=150)[subject] + 0.3 * rng.normal(size=600)
-    return rng.normal(size=(150, 5))[subject], y if n_labels == 0 else (y > 0).astype(np.int64)
-
-
 def found(report: EnsembleReport) -> bool:
     return any(FOUND in text for text in report.basis.doubts)
 
@@ -73,13 +66,6 @@ def test_a_shuffled_panel_is_doubted_and_the_remedy_is_right(model: Any) -> None
     assert not found(ens_plugin.analyze(ensemble, X, y, groups=np.arange(y.size)))
     others = cross_val_predict(model(), X, y, groups=subject, cv=GroupKFold(5))
     assert np.mean((others - y) ** 2) > report.error_interval[1]
-
-
-@pytest.mark.fast_cases("forest")
-@pytest.mark.parametrize("model", models())
-def test_equal_rows_of_subjects_are_doubted(model: Any) -> None:
-    X, y = equal_rows(0)
-    assert found(ens_plugin.analyze(model().fit(X, y), X, y))
 
 
 def test_a_shuffled_series_is_doubted_with_and_without_its_dates() -> None:

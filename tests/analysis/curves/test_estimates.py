@@ -16,12 +16,7 @@ from ens_plugin.analysis.estimates import Estimates, ResolvedOptions
 from ens_plugin.analysis.labels import estimate_labels
 from ens_plugin.core.error_curve import recommended_size
 from ens_plugin.core.sample import Sample
-from ens_plugin.core.tally import (
-    RowBlock,
-    ValueTally,
-    tally_labels,
-    tally_values,
-)
+from ens_plugin.core.tally import RowBlock, ValueTally, tally_labels, tally_values
 from ens_plugin.core.weights import RowWeight
 
 FloatArray = NDArray[np.float64]

@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.metrics import (
-    accuracy_score,
-    balanced_accuracy_score,
-    f1_score,
-    matthews_corrcoef,
-    roc_auc_score,
-)
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
 from tests.forests import Array, cancer

@@ -14,13 +14,7 @@ from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.adapters import find_adapter
 from ens_plugin.analysis import AnalysisOptions
 from ens_plugin.analysis.arguments import resolve_options
-from ens_plugin.analysis.metric_curves import (
-    MetricCurve,
-    Resampled,
-    SubsetAverages,
-    metric_size,
-    subset_curve,
-)
+from ens_plugin.analysis.metric_curves import MetricCurve, Resampled, SubsetAverages, metric_size, subset_curve
 from ens_plugin.core.error_curve import extrapolate
 from tests.forests import Array
 from tests.scorers import ACCURACY

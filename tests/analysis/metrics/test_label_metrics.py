@@ -104,8 +104,7 @@ def test_without_a_formula_the_scorer_itself_is_called(scorer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "function",
-    [accuracy_score, f1_score, jaccard_score, matthews_corrcoef, precision_score, recall_score],
+    "function", [accuracy_score, f1_score, jaccard_score, matthews_corrcoef, precision_score, recall_score]
 )
 def test_a_matrix_on_which_a_metric_has_no_spread_has_its_value_of_scikit_learn(function: Any) -> None:
     classes = np.array([0, 1])

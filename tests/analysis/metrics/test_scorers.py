@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.metrics import (
-    get_scorer,
-    get_scorer_names,
-    make_scorer,
-    mean_pinball_loss,
-)
+from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, mean_pinball_loss
 
 from ens_plugin import analyze
 from ens_plugin.adapters import find_adapter

@@ -22,13 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin import grow
-from ens_plugin.errors import (
-    BagError,
-    EnsPluginError,
-    InputError,
-    NotConvergedWarning,
-    UnsupportedModelError,
-)
+from ens_plugin.errors import BagError, EnsPluginError, InputError, NotConvergedWarning, UnsupportedModelError
 from tests.sizing.grow.cases import TIGHT, X, Y, forest
 
 # Where it stops short.

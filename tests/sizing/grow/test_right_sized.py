@@ -22,13 +22,7 @@ from sklearn.svm import LinearSVC
 
 import ens_plugin
 from ens_plugin import RightSizedClassifier, RightSizedRegressor, grow
-from ens_plugin.errors import (
-    DataMismatchError,
-    InputError,
-    NotConvergedWarning,
-    NotFittedError,
-    UnsupportedModelError,
-)
+from ens_plugin.errors import DataMismatchError, InputError, NotConvergedWarning, NotFittedError, UnsupportedModelError
 from tests.own_checks import own_checks
 from tests.sizing.estimator_checks import REPEATED_CHECKS
 
@@ -64,9 +58,7 @@ class TestFit:
         model = RightSizedClassifier(
             ExtraTreesClassifier(bootstrap=True), criterion="agreement", tolerance=0.02, random_state=3
         ).fit(X, Y)
-        growth = grow(
-            ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, criterion="agreement", tolerance=0.02
-        )
+        growth = grow(ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, criterion="agreement", tolerance=0.02)
         assert model.n_members_ == growth.n_members == len(model.estimator_.estimators_)
         assert model.growth_.model is model.estimator_
         assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
