@@ -106,6 +106,7 @@ def test_visits_that_differ_in_one_column_are_doubted(n_labels: int) -> None:
     assert found(ens_plugin.analyze(model.fit(X, y), X, y))
 
 
+@pytest.mark.fast_cases("values-0.1-1", "values-0.2-4", "labels-0.1-1", "labels-0.3-1")
 @pytest.mark.parametrize(("change", "n_copies"), [(0.1, 1), (0.1, 4), (0.2, 1), (0.2, 2), (0.2, 4), (0.3, 1)])
 @pytest.mark.parametrize("load", [load_diabetes, load_wine], ids=["values", "labels"])
 def test_rows_that_were_augmented_by_noise_are_doubted(load: Any, change: float, n_copies: int) -> None:
@@ -117,6 +118,7 @@ def test_rows_that_were_augmented_by_noise_are_doubted(load: Any, change: float,
     assert found(ens_plugin.analyze(kind(100, random_state=0).fit(X[order], y[order]), X[order], y[order]))
 
 
+@pytest.mark.fast_cases("800-0.1-3", "600-0.3-6", "800-0.1-20")
 @pytest.mark.parametrize("n_columns", [3, 6, 20])
 @pytest.mark.parametrize(("n_rows", "positives"), [(800, 0.1), (3000, 0.02), (600, 0.3)])
 def test_interpolated_rows_are_doubted(n_rows: int, positives: float, n_columns: int) -> None:
