@@ -51,13 +51,10 @@ def test_the_largest_value_that_is_accepted_can_be_computed_with(name: str, valu
 
 
 WRONG: dict[str, tuple[Any, ...]] = {
-    "data": ("validation",),
-    "interval_level": (0.0, 1.0, np.nan, 1.0 - 1e-16),
-    "tolerance": (0.0, -0.1, np.inf, np.nan),
-    "max_size": (0, 10.5, np.inf, np.nan),
-    "metric": ("accurate",),
+    "data": ("validation",), "interval_level": (0.0, 1.0, np.nan, 1.0 - 1e-16),
+    "tolerance": (0.0, -0.1, np.inf, np.nan), "max_size": (0, 10.5, np.inf, np.nan), "metric": ("accurate",),
     "random_state": (-1, 0.5, True, "seed"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])

@@ -160,11 +160,8 @@ def test_the_accuracy_is_the_error_of_the_default(criterion: str) -> None:
     assert report.error_interval == plain.error_interval
     own, other = by_name(report)["error"], by_name(plain)["error"]
     assert (own.size, own.interval, own.tolerance, own.loss) == (
-        other.size,
-        other.interval,
-        other.tolerance,
-        other.loss,
-    )
+        other.size, other.interval, other.tolerance, other.loss,
+    )  # fmt: skip
     assert report.recommendation is own
     assert [found.criterion for found in report.criteria if found.is_required] == ["error"]
 

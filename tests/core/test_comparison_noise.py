@@ -3,10 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ens_plugin.core.comparison import (
-    influence_on_variance,
-    squared_losses_at,
-)
+from ens_plugin.core.comparison import influence_on_variance, squared_losses_at
 from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import RowBlock, tally_values
 

@@ -23,11 +23,7 @@ from ens_plugin.core.partitions import (
 )
 
 IntArray = NDArray[np.int64]
-KINDS = {
-    "one answer": (9.0, 0.5, 0.5, 0.5),
-    "two rivals": (2.0, 2.0),
-    "many answers": (2.0, *[0.1] * 29),
-}
+KINDS = {"one answer": (9.0, 0.5, 0.5, 0.5), "two rivals": (2.0, 2.0), "many answers": (2.0, *[0.1] * 29)}
 
 
 def partitions(n: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:

@@ -5,13 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ens_plugin.core.margins import MarginModel, fit_margins
-from ens_plugin.core.row_model import (
-    RowModel,
-    group_means,
-    mean_posterior,
-    model_error,
-    row_means,
-)
+from ens_plugin.core.row_model import RowModel, group_means, mean_posterior, model_error, row_means
 from ens_plugin.papers.wrong_votes import Mixture, fit_mixture
 
 FloatArray = NDArray[np.float64]

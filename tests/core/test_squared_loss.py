@@ -175,13 +175,10 @@ def test_no_size_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"mean": [np.nan, 1.0]}, "mean"),
-        ({"variance": [1.0]}, "variance"),
-        ({"trials": [1.0, 5.0]}, "trials"),
-        ({"target": [np.inf, 1.0]}, "target"),
-        ({"weight": [0.0, 0.0]}, "weight"),
+        ({"mean": [np.nan, 1.0]}, "mean"), ({"variance": [1.0]}, "variance"), ({"trials": [1.0, 5.0]}, "trials"),
+        ({"target": [np.inf, 1.0]}, "target"), ({"weight": [0.0, 0.0]}, "weight"),
     ],
-)
+)  # fmt: skip
 def test_bad_argument_is_named(change: dict[str, list[float]], named: str) -> None:
     good = {"mean": [1.0, 2.0], "variance": [1.0, 1.0], "trials": [3.0, 3.0], "target": [1.0, 1.0]}
     with pytest.raises(InputError, match=named):

@@ -194,13 +194,10 @@ def test_two_rows_that_changed_places_are_refused_where_predictions_are_stored()
     [
         ({"y": Y3[:-1]}, "X has 160 rows and y has 159"),
         ({"y": np.where(Y3 == 0, 9, Y3)}, "labels that the ensemble does not have"),
-        ({"groups": np.arange(3)}, "groups has 3 entries"),
-        ({"groups": "other"}, "groups must hold"),
-        ({"n_jobs": 0}, "n_jobs"),
-        ({"X": X3[:0]}, "0 sample"),
-        ({"X": X3[:, :4]}, "X has 4 columns"),
+        ({"groups": np.arange(3)}, "groups has 3 entries"), ({"groups": "other"}, "groups must hold"),
+        ({"n_jobs": 0}, "n_jobs"), ({"X": X3[:0]}, "0 sample"), ({"X": X3[:, :4]}, "X has 4 columns"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ens_plugin.oob_predictions(forest(), **{"X": X3, **options})

@@ -43,14 +43,11 @@ def test_a_line_gives_the_cost_of_a_size_and_the_size_of_a_cost() -> None:
 @pytest.mark.parametrize(
     ("limits", "size"),
     [
-        ({}, None),
-        ({"max_bytes": 5_010_000}, 50),
-        ({"max_latency": 0.003}, 50),
-        ({"max_bytes": 5_010_000, "max_latency": 0.002}, 25),
-        ({"max_bytes": 3_010_000, "max_latency": 0.003}, 30),
+        ({}, None), ({"max_bytes": 5_010_000}, 50), ({"max_latency": 0.003}, 50),
+        ({"max_bytes": 5_010_000, "max_latency": 0.002}, 25), ({"max_bytes": 3_010_000, "max_latency": 0.003}, 30),
         ({"max_bytes": 100}, 0),
     ],
-)
+)  # fmt: skip
 def test_the_size_is_the_largest_within_all_limits(limits: dict[str, float], size: int | None) -> None:
     assert REPORT.budget(COSTS, **limits).size == size
 

@@ -30,19 +30,16 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "breast cancer, 20": Case(load_breast_cancer, 20, {}),
-    "breast cancer, 400": Case(load_breast_cancer, 400, {}),
+    "breast cancer, 20": Case(load_breast_cancer, 20, {}), "breast cancer, 400": Case(load_breast_cancer, 400, {}),
     "breast cancer, accuracy": Case(load_breast_cancer, 100, {"metric": "accuracy"}),
     "breast cancer, roc_auc": Case(load_breast_cancer, 100, {"metric": "roc_auc"}),
     "breast cancer, agreement": Case(load_breast_cancer, 20, {"criterion": "agreement"}),
     "breast cancer, groups": Case(load_breast_cancer, 100, {"groups": "pairs"}),
     "breast cancer, held out": Case(load_breast_cancer, 100, {"data": "holdout"}),
-    "iris, 100": Case(load_iris, 100, {}),
-    "wine, 20": Case(load_wine, 20, {}),
-    "digits, 100": Case(load_digits, 100, {}),
-    "diabetes, 100": Case(load_diabetes, 100, {}),
+    "iris, 100": Case(load_iris, 100, {}), "wine, 20": Case(load_wine, 20, {}),
+    "digits, 100": Case(load_digits, 100, {}), "diabetes, 100": Case(load_diabetes, 100, {}),
     "diabetes, 20": Case(load_diabetes, 20, {}),
-}
+}  # fmt: skip
 FEW = pytest.mark.fast_cases("breast cancer, 20", "breast cancer, roc_auc", "breast cancer, held out", "diabetes, 100")
 EACH = pytest.mark.parametrize("name", CASES)
 

@@ -39,19 +39,16 @@ def test_the_summary_of_many_outputs_fits_one_screen_and_the_details_have_more_o
 def test_summary_of_a_classification_is_the_answers_and_one_table_of_sizes() -> None:
     assert summarize(REPORTS["classification"]).splitlines() == [
         "RandomForestClassifier, 200 trees",
-        "More trees? No. With more, 0.5 % of the labels would change and no accuracy is",
-        "            gained.",
-        "How good?   95.9 % right on new rows (93.9 to 97.2). Always the commonest label:",
-        "            62.7 %.",
+        "More trees? No. With more, 0.5 % of the labels would change and no accuracy is", "            gained.",
+        "How good?   95.9 % right on new rows (93.9 to 97.2). Always the commonest label:", "            62.7 %.",
         "Trust it?   Yes, if each row is another case: 569 rows, about 74 trees each that",
-        "            never saw it; nothing suspicious found.",
-        "",
+        "            never saw it; nothing suspicious found.", "",
         "  On new rows                                 accuracy             95 % interval",
         "  one tree                                      91.7 %              89.2 to 93.7",
         "  119 trees (recommended)                       95.9 %              93.9 to 97.2",
         "  200 trees (this model)                        95.9 %              93.9 to 97.2",
         "  infinitely many trees                         95.9 %              94.0 to 97.3",
-    ]
+    ]  # fmt: skip
 
 
 def test_details_of_a_classification_state_the_rest() -> None:

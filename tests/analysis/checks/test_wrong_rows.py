@@ -31,12 +31,9 @@ ORDER = RNG.permutation(N_ROWS)
 WEIGHT = RNG.integers(1, 5, N_ROWS).astype(float)
 WRONG_LABELS = {"inverted": 1 - LABELS[TRAIN], "permuted": LABELS[TRAIN][ORDER]}
 WRONG_VALUES = {
-    "scaled": 1.5 * VALUES[TRAIN],
-    "shifted": VALUES[TRAIN] + 0.3,
-    "negated": -VALUES[TRAIN],
-    "squeezed": VALUES.mean() + 0.5 * (VALUES[TRAIN] - VALUES.mean()),
-    "permuted": VALUES[TRAIN][ORDER],
-}
+    "scaled": 1.5 * VALUES[TRAIN], "shifted": VALUES[TRAIN] + 0.3, "negated": -VALUES[TRAIN],
+    "squeezed": VALUES.mean() + 0.5 * (VALUES[TRAIN] - VALUES.mean()), "permuted": VALUES[TRAIN][ORDER],
+}  # fmt: skip
 BAGS = {"subsample": 0.6, "subsample_freq": 1, "num_leaves": 8, "min_child_samples": 5}
 LIGHTGBM: dict[str, Any] = {"boosting_type": "rf", "n_estimators": 20, "n_jobs": 1, "verbose": -1, **BAGS}
 PARALLEL = {"num_parallel_tree": 20, "subsample": 0.6, "learning_rate": 1}
@@ -81,17 +78,14 @@ def first_lines(report: ens_plugin.EnsembleReport) -> str:
 
 
 HELD_OUT: dict[str, Callable[[], Any]] = {
-    "lightgbm": lambda: lightgbm_model(LABELS),
-    "lightgbm values": lambda: lightgbm_model(VALUES),
-    "lightgbm weights": lambda: lightgbm_model(VALUES, WEIGHT),
-    "xgboost": lambda: xgboost_model(LABELS),
+    "lightgbm": lambda: lightgbm_model(LABELS), "lightgbm values": lambda: lightgbm_model(VALUES),
+    "lightgbm weights": lambda: lightgbm_model(VALUES, WEIGHT), "xgboost": lambda: xgboost_model(LABELS),
     "xgboost values": lambda: xgboost_model(VALUES, max_depth=3),
     "xgboost exact": lambda: xgboost_model(VALUES, tree_method="exact"),
     "small forest": lambda: forest_model(LABELS, max_leaf_nodes=8),
-    "bagged neighbours": lambda: bagged(KNeighborsClassifier(1)),
-    "bagged support vectors": lambda: bagged(SVC()),
+    "bagged neighbours": lambda: bagged(KNeighborsClassifier(1)), "bagged support vectors": lambda: bagged(SVC()),
     "given trees": given_trees,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HELD_OUT)

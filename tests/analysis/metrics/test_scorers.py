@@ -105,11 +105,8 @@ def test_every_name_of_scikit_learn_is_for_one_task_or_both() -> None:
 
 def test_range() -> None:
     ranges = {
-        "roc_auc": (0, 1),
-        "matthews_corrcoef": (-1, 1),
-        "neg_log_loss": (-np.inf, 0),
-        "balanced_accuracy": (0, 1),
-    }
+        "roc_auc": (0, 1), "matthews_corrcoef": (-1, 1), "neg_log_loss": (-np.inf, 0), "balanced_accuracy": (0, 1),
+    }  # fmt: skip
     for name, expected in ranges.items():
         metric = resolved(name, FORESTS["two"][0])
         assert (metric.lowest, metric.highest) == expected

@@ -101,15 +101,12 @@ def test_chance_is_hardly_ever_taken_for_copying(n_columns: int) -> None:
     "change",
     [
         lambda X: np.column_stack([X, np.where(X[:, 0] > 0, np.nan, 1.0)]),
-        lambda X: np.where(np.abs(X) < 0.5, -0.0, X),
-        sparse.csr_matrix,
-        sparse.csc_matrix,
-        pd.DataFrame,
+        lambda X: np.where(np.abs(X) < 0.5, -0.0, X), sparse.csr_matrix, sparse.csc_matrix, pd.DataFrame,
         lambda X: pd.DataFrame(X).astype({0: "float32"}).assign(k=pd.Categorical(np.where(X[:, 1] > 0, "u", "v"))),
         lambda X: pd.DataFrame({"name": [f"{value:.6f}" for value in X[:, 0]], "b": X[:, 1]}),
     ],
     ids=["missing", "zeros", "csr", "csc", "frame", "categories", "texts"],
-)
+)  # fmt: skip
 def test_copies_are_found_in_rows_of_any_kind(change: Any) -> None:
     X, y = noisy(80)
     rows = np.append(np.arange(80), np.arange(10))

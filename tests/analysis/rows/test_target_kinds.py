@@ -46,16 +46,13 @@ def polars(codes: Any) -> Any:
 
 Kind = Callable[[Any], Any]
 NUMBERS: dict[str, Kind] = {
-    "list": lambda codes: codes.tolist(),
-    "column": lambda codes: codes[:, None],
-    "float": lambda codes: codes.astype(float),
-    "uint8": lambda codes: codes.astype(np.uint8),
-    "bool": lambda codes: codes == 1,
-    "boolean": lambda codes: pd.Series(codes == 1, dtype="boolean"),
+    "list": lambda codes: codes.tolist(), "column": lambda codes: codes[:, None],
+    "float": lambda codes: codes.astype(float), "uint8": lambda codes: codes.astype(np.uint8),
+    "bool": lambda codes: codes == 1, "boolean": lambda codes: pd.Series(codes == 1, dtype="boolean"),
     "Int64": lambda codes: pd.Series(codes, dtype="Int64", index=np.arange(90)[::-1]),
     "Float64": lambda codes: pd.Series(codes, dtype="Float64"),
     "category of numbers": lambda codes: pd.Series(pd.Categorical(codes, categories=[7, 1, 0])),
-}
+}  # fmt: skip
 NULLABLE = ("boolean", "Int64", "Float64")
 TEXTS: dict[str, Kind] = {
     "-1 and 1": lambda codes: 2 * codes - 1,
@@ -232,13 +229,10 @@ VALUES = X[:, 0] * 10 + X[:, 1]
 @pytest.mark.parametrize(
     "y",
     [
-        pd.Series(VALUES, dtype="Float64"),
-        VALUES.astype(object),
-        VALUES.tolist(),
-        VALUES[:, None],
+        pd.Series(VALUES, dtype="Float64"), VALUES.astype(object), VALUES.tolist(), VALUES[:, None],
         *([pd.Series(VALUES, dtype="double[pyarrow]")] if has_arrow else []),
     ],
-)
+)  # fmt: skip
 def test_values_in_any_container(y: Any) -> None:
     forest = RandomForestRegressor(**FOREST)
     expected = figures(forest.fit(X, VALUES), VALUES)

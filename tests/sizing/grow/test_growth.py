@@ -87,15 +87,12 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
 @pytest.mark.parametrize(
     "estimator",
     [
-        forest(),
-        forest(class_weight="balanced", oob_score=True),
-        forest(class_weight="balanced_subsample"),
-        ExtraTreesClassifier(bootstrap=True, random_state=1),
-        BaggingClassifier(random_state=2),
+        forest(), forest(class_weight="balanced", oob_score=True), forest(class_weight="balanced_subsample"),
+        ExtraTreesClassifier(bootstrap=True, random_state=1), BaggingClassifier(random_state=2),
         BaggingClassifier(random_state=2, oob_score=True),
     ],
     ids=lambda value: str(value)[:60],
-)
+)  # fmt: skip
 def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any) -> None:
     rows, labels = X[::2], Y[::2]
     growth = grow(estimator, rows, labels, probe_size=25)
