@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from tests.forests import (
     cancer,
     content,
     diabetes,
-    digits,
     every_fast_problem,
     every_problem,
     out_of_bag_mask,
@@ -130,12 +128,6 @@ class TestReport:
         pairs = {"accuracy": "error", "accuracy_lower": "error_upper", "accuracy_upper": "error_lower"}
         for accuracy, error in pairs.items():
             assert scalars[accuracy] == 1.0 - scalars[error]
-
-    def test_report_survives_json(self) -> None:
-        report = analyze(*digits())
-        assert report.proof is not None
-        written = replace(report, judged_rows=None, proof=replace(report.proof, rows=None))
-        assert content(EnsembleReport.from_json(report.to_json())) == content(written)
 
 
 class TestEvenSize:

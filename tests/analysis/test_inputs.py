@@ -15,28 +15,10 @@ from ens_plugin.analysis import AnalysisOptions, run_analysis
 from ens_plugin.analysis import evidence as row_blocks
 from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.errors import DataMismatchError
-from tests.forests import CANCER, cancer, out_of_bag_mask, outputs_of
+from tests.forests import cancer, out_of_bag_mask, outputs_of
 
 
 class TestCustomLabelsAndContainers:
-    def test_names_of_labels_do_not_matter(self) -> None:
-        X, y = CANCER
-        names = np.array(["malignant", "benign"])
-        codes = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y)
-        # benign sorts before malignant: the labels change places, the trees may break ties otherwise.
-        named = analyze(RandomForestClassifier(30, random_state=0).fit(X, names[y]), X, names[y])
-        assert named.metrics() == pytest.approx(codes.metrics(), rel=0.5, abs=0.02)
-        ordered = np.array(["a", "b"])
-        same = analyze(RandomForestClassifier(30, random_state=0).fit(X, ordered[y]), X, ordered[y])
-        assert same.metrics() == codes.metrics()
-
-    def test_pandas_and_arrays_are_the_same(self) -> None:
-        X, y = CANCER
-        frame, series = pd.DataFrame(X).rename(columns=str), pd.Series(y, index=np.arange(y.size)[::-1])
-        forest = RandomForestClassifier(20, random_state=0)
-        one = analyze(forest.fit(frame, series), frame, series)
-        assert one.to_dict() | {"created": ""} == analyze(forest.fit(X, y), X, y).to_dict() | {"created": ""}
-
     def test_label_that_is_never_predicted_is_simply_wrong(self) -> None:
         votes = np.random.default_rng(0).integers(0, 2, (30, 60))
         ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1, 2])

@@ -123,19 +123,6 @@ class TestBruteForce:
         assert not any("left out" in text for text in found.warnings)
         np.testing.assert_allclose(found.importances, brute_force(predict, in_bag, X, Y), rtol=1e-3, atol=1e-3)
 
-    def test_models_of_ones_own(self) -> None:
-        drawn = np.random.default_rng(0).integers(0, N, (8, N))
-        frame = pd.DataFrame(X3, columns=list("abcde"))
-        trees = [DecisionTreeClassifier(max_depth=2).fit(frame.iloc[rows], Y3[rows]) for rows in drawn]
-        ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
-        found = oob_permutation_importance(ensemble, frame, Y3, n_repeats=1)
-        plain = [DecisionTreeClassifier(max_depth=2).fit(X3[rows], Y3[rows]) for rows in drawn]
-        for own, other in zip(plain, trees, strict=True):
-            own.tree_ = other.tree_
-        expected = brute_force(probabilities_of(plain), in_bag_of(drawn), X3, Y3, n_repeats=1)
-        np.testing.assert_allclose(found.importances, expected, atol=1.1 / N)
-        assert found.feature_names == ("a", "b", "c", "d", "e")
-
 
 class TestColumns:
     def test_those_of_a_pipeline_are_permuted_before_its_steps(self) -> None:

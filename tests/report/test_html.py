@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.answers import three_answers
 from ens_plugin.report.html import render_page, write_page
-from ens_plugin.report.text import measure_text, size_table
+from ens_plugin.report.text import measure_text
 from tests import reports
 from tests.project.test_package import run_python
 from tests.reports import with_doubts
@@ -150,18 +149,6 @@ def test_a_size_from_few_rows_is_called_a_guess(n_rows: int, is_known: bool) -> 
     picture = render_page(report)
     assert ("recommended 119" in picture) is is_known
     assert ("guessed 119" in picture) is not is_known
-
-
-@each_kind
-@pytest.mark.parametrize("name", REPORTS)
-def test_the_answers_come_first_and_then_the_sizes(name: str) -> None:
-    report = REPORTS[name]
-    shown = "".join(Outline(page(name)).text).replace("\xa0", " ")
-    shown = shown[shown.index(", " + str(report.n_members)) :]
-    wanted = [part for each in three_answers(report) for part in (each.question, each.text)]
-    wanted += [part for line in size_table(report).rows for part in line]
-    places = [shown.find(part) for part in wanted]
-    assert -1 not in places
 
 
 def test_page_is_the_same_every_time() -> None:

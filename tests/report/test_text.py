@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ens_plugin.report.answers import markdown_summary, summarize
-from ens_plugin.report.text import error_text, member_noun, printable
+from ens_plugin.report.text import error_text, printable
 from tests import reports
 from tests.reports import with_doubts
 
@@ -117,20 +117,6 @@ def test_printable_text_is_one_safe_line(text: str) -> None:
     assert len(shown) <= 30
     assert len(shown.splitlines()) <= 1
     assert shown.isprintable() or not any(sign < " " or sign == "\x7f" for sign in shown)
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_markdown_has_one_table_of_at_most_four_sizes(name: str) -> None:
-    report = REPORTS[name]
-    _, _, after = markdown_summary(report).partition("| on new rows |")
-    rows = after.partition("\n\n")[0].splitlines()[2:]
-    labels = [row.split(" | ")[0].strip("| ") for row in rows]
-    noun = member_noun(report)
-    recommended = f"{report.recommended_size} {noun}s (recommended)"
-    others = [label for label in labels if label != recommended]
-    assert others == [f"one {noun}", f"{report.n_members} {noun}s (this model)", f"infinitely many {noun}s"]
-    assert (recommended in labels) == (report.recommended_size not in (None, 1, report.n_members))
-    assert {row.count("|") for row in rows} == {4}
 
 
 def test_markdown_of_hostile_text_has_no_markup() -> None:

@@ -1,27 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin import analyze
-from ens_plugin.analysis.copies import hash_rows, row_cells
-
-
-def test_rows_are_numbered_by_their_features() -> None:
-    X = np.random.default_rng(0).integers(0, 3, (200, 4)).astype(np.float64) / 7
-    expected = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
-    for given in (X, pd.DataFrame(X), X.astype(np.float32), np.asfortranarray(X), csr_array(X)):
-        cell = row_cells(hash_rows(None, given))
-        assert cell is not None
-        assert len({*zip(cell.tolist(), expected.tolist(), strict=True)}) == cell.max() + 1 == expected.max() + 1
-    mixed = pd.DataFrame({"a": ["x", "y", "x"], "b": pd.Categorical(["u", "u", "u"])})
-    missing, text = np.array([[np.nan, 0.0], [np.nan, -0.0]]), np.array([["a"], ["b"]])
-    for given, expected_cells in ((mixed, [0, 1, 0]), (missing, [0, 0]), (text, [0, 1])):
-        assert row_cells(hash_rows(None, given)).tolist() == expected_cells  # type: ignore[union-attr]
-    assert [row_cells(hash_rows(None, other)) for other in (None, X[0], X[:, :0])] == [None] * 3
 
 
 def test_a_size_that_is_not_known_has_no_upper_end() -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import mean_squared_error
 
 from ens_plugin import CustomEnsemble, EnsembleReport, SizeRecommendation, analyze
@@ -78,22 +76,6 @@ class TestScores:
         assert negative.asymptote_interval == pytest.approx((-high, -low))
         assert (negative.greater_is_better, positive.greater_is_better) == (True, False)
         assert (negative.key, positive.key) == ("neg_mean_squared_error", "error")
-
-    @pytest.mark.parametrize(
-        ("metric", "lowest"),
-        [
-            pytest.param("matthews_corrcoef", -1.0, marks=pytest.mark.slow),
-            ("roc_auc", 0.0),
-            pytest.param("average_precision", 0.0, marks=pytest.mark.slow),
-        ],
-    )
-    def test_no_value_is_outside_of_the_range(self, metric: str, lowest: float) -> None:
-        X, y = make_classification(120, n_informative=4, class_sep=3.0, random_state=0)
-        forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-        curve = analyze(forest, X, y, metric=metric).error_curve
-        for values in (curve.error, curve.lower, curve.upper, curve.asymptote_interval, [curve.asymptote]):
-            assert np.min(values) >= lowest
-            assert np.max(values) <= 1.0
 
     @pytest.mark.slow
     def test_metric_is_of_all_rows_and_the_report_has_their_number(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ from sklearn.metrics import (
 
 from ens_plugin import (
     CustomEnsemble,
-    EnsembleReport,
     RightSizedClassifier,
     analyze,
     autolog,
@@ -88,20 +87,6 @@ def test_labels_are_named_as_text(labels: Any, positive: str) -> None:
     value = resolved(ScorerOfLabel("recall", positive), forest).value(labels, forest.predict_proba(X))
     wanted = forest.classes_[0] if positive == "0" else forest.classes_[1]
     assert value == recall_score(labels, forest.predict(X), pos_label=wanted)
-
-
-def test_curve_and_size_are_of_the_positive_label() -> None:
-    named = analyze(forest_of(NAMES), X, NAMES, metric=ScorerOfLabel("average_precision", "malignant"))
-    coded = analyze(forest_of(1 - CODES), X, 1 - CODES, metric="average_precision")
-    assert named.error == pytest.approx(coded.error, rel=1e-12)
-    assert named.recommended_size == coded.recommended_size
-    assert named.error_curve.metric == "average_precision"
-    assert EnsembleReport.from_json(named.to_json()).error_curve.metric_basis.positive_label == "malignant"
-    assert (
-        f"Rows of the metric: {named.error_curve.metric_basis.n_rows}, for average_precision of label 'malignant'."
-        in named.details()
-    )
-    assert coded.error_curve.metric_basis.positive_label is None
 
 
 @pytest.mark.parametrize(

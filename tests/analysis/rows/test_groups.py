@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin.analysis.weights import encode_groups, group_chances, largest_group, reach_of_groups
 from ens_plugin.core.bags import Bags
-from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
+from ens_plugin.errors import InputError, TooFewMembersError
 
 
 def grouped(n_groups: int = 60, size: int = 10, spread: float = 0.01, seed: int = 0) -> tuple[NDArray[Any], ...]:
@@ -77,16 +77,6 @@ def test_groups_of_held_out_rows_widen_the_interval_alone() -> None:
     assert report.bias_variance.member_error == plain.bias_variance.member_error
     assert np.subtract(*report.error_interval) < 1.5 * np.subtract(*plain.error_interval)
     assert report.basis.n_groups == 40
-
-
-def test_stored_outputs_are_compared_as_the_rows_were_drawn() -> None:
-    X, y, groups = grouped(60, 4, spread=0.5)
-    model = forest(X, y, 0.2, oob_score=True)
-    report = ens_plugin.analyze(model, X, y, groups=groups)
-    assert not any("Nothing in this model shows" in warning for warning in report.warnings)
-    order = np.random.default_rng(0).permutation(y.size)
-    with pytest.raises(DataMismatchError):
-        ens_plugin.analyze(model, X[order], y[order], groups=groups[order])
 
 
 @pytest.mark.parametrize(("size", "n_trees"), [(3, 50), (4, 100)])
