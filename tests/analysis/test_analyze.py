@@ -104,7 +104,6 @@ class TestReport:
         model, X, y = problem()
         report = analyze(model, X, y, max_size=200_001)
         for advice in report.criteria:
-            assert advice.size is not None
             low, high = advice.interval
             assert 1 <= low <= advice.size
             assert high is None or advice.size <= high
@@ -136,7 +135,6 @@ class TestEvenSize:
         forest = RandomForestClassifier(30, random_state=0).fit(X, y)
         report = analyze(forest, X, y, criterion="agreement")
         curve, advice = report.error_curve, report.recommendation
-        assert curve.even_shift is not None
         at, below = np.searchsorted(curve.sizes, [30, 29])
         assert curve.error[at] - curve.even_shift[at] == pytest.approx(curve.error[below], abs=1e-15)
         assert curve.error[below] > curve.error[at + 1]

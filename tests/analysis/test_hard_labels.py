@@ -43,7 +43,6 @@ def test_many_labels_are_within_the_interval_and_few_members_are_loud(n_members:
 def test_widened_interval_is_that_of_the_subsets_where_they_reach() -> None:
     ensemble, target, _ = votes_on_many_labels(8, 2)
     curve = ens_plugin.analyze(ensemble, None, target).error_curve
-    assert curve.check is not None
     (lower, upper), (_, limit) = curve.interval_at(1), curve.asymptote_interval
     assert upper - lower < 0.1
     assert limit - curve.asymptote > curve.check

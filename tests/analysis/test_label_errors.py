@@ -180,7 +180,6 @@ def test_errors_at_the_recommended_size_have_the_error_of_the_curve_there_as_mea
     ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1])
     report = ens_plugin.analyze(ensemble, None, labels, data="holdout", criterion="agreement", tolerance=tolerance)
     size = report.recommended_size
-    assert size is not None
     assert (size > n_members) == (n_members == 5)
     found = [label.recommended_error for label in report.label_errors]
     assert abs(report.error - report.error_curve.at(size)) > 0.015

@@ -99,7 +99,6 @@ def test_fresh_rows_lose_no_more_than_is_allowed_at_the_promised_size(problem: s
     """In both respects, within two standard errors, with at most 2.5 times as many trees as are needed."""
     report, truth = found_on(problem, seed)
     size = report.recommended_size
-    assert size is not None
     of_error, of_probability = by_name(report)["error"], by_name(report)["probability"]
     loss, error = truth.error_loss(size)
     assert loss <= of_error.tolerance + 2.0 * error
@@ -215,7 +214,6 @@ def test_values_without_noise_have_a_size_by_the_material_part() -> None:
     found = report.recommendation
     assert found.tolerance == pytest.approx(1e-4 * np.var(y), rel=1e-9)
     assert found.tolerance > 0.01 * report.error_curve.asymptote
-    assert found.size is not None
     assert found.size < 60
     assert found.size >= report.bias_variance.member_variance / found.tolerance
     assert report.is_enough

@@ -28,7 +28,6 @@ def law_of(outputs: NDArray[Any], cell: NDArray[np.int64], seed: int, *, has_sco
     block = RowBlock(outputs[:, cell], counted, np.zeros(cell.size, dtype=np.int64), n_labels)
     sample = Sample(block, np.arange(cell.size), np.ones(cell.size))
     draws = draw_alike_rows(sample, cell, float(cell.size), has_scores=has_scores)
-    assert draws is not None
     ties_to = largest_tied(n_labels, has_votes=are_votes(block))
     return agreement_law(draws, curve_sizes(MAX_SIZE, len(outputs) // 2 * 2 + 1.0), 0, ties_to)
 

@@ -96,7 +96,6 @@ def test_the_losses_tend_to_0(case: Case) -> None:
 def test_the_size_is_the_first_from_which_on_the_losses_are_allowed(case: Case) -> None:
     law = case.make()
     size = law.size_within(case.tolerance, MAX_SIZE)
-    assert size is not None
     # Laws that are known at odd sizes of a grid are interpolated between them.
     assert is_close(case, law.losses([int(1.05 * size) + 2, 10 * size])).all()
     assert size <= 2 or not is_close(case, law.losses([max(int(0.95 * size) - 2, 1)])).any()
@@ -107,16 +106,12 @@ def test_the_size_is_the_first_from_which_on_the_losses_are_allowed(case: Case) 
 def test_the_interval_holds_the_size_widens_with_its_level_and_moves_with_the_tolerance(case: Case) -> None:
     law = case.make()
     size, (low, high) = law.size_within(case.tolerance, MAX_SIZE), law.size_interval(case.tolerance, MAX_SIZE, 0.95)
-    assert size is not None
-    assert high is not None
     assert 1 <= low <= size <= high
     narrow_low, narrow_high = law.size_interval(case.tolerance, MAX_SIZE, 0.5)
-    assert narrow_high is not None
     assert low <= narrow_low
     assert narrow_high <= high
     assert narrow_high - narrow_low < high - low
     smaller_low, smaller_high = law.size_interval(3.0 * case.tolerance, MAX_SIZE, 0.95)
-    assert smaller_high is not None
     assert smaller_low <= low
     assert smaller_high < high
 

@@ -245,7 +245,6 @@ def test_every_use_of_the_training_rows_is_doubted() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         grown = ens_plugin.grow(clone(model), X, y, probe_size=20, max_size=40)
-    assert grown.report is not None
     assert FOUND in grown.report.basis.doubts[-1]
     once: Any = {"scoring": ens_plugin.make_oob_scorer(), "cv": ens_plugin.OneFold(), "error_score": "raise"}
     search = GridSearchCV(model, {"selectkbest__k": [5]}, **once)

@@ -74,8 +74,6 @@ def test_as_many_labels_are_those_of_a_forest_ten_times_as_large(n_labels: int, 
 def test_the_size_is_within_its_interval_and_reaches_the_wanted_agreement() -> None:
     found = agreement(forest(2), fresh_rows(2))
     low, high = found.recommendation.interval
-    assert found.recommended_size is not None
-    assert high is not None
     assert low <= found.recommended_size <= high
     table = found.to_frame()["agreement"]
     assert table[table.index >= found.recommended_size].min() >= 0.99

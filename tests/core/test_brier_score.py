@@ -58,7 +58,6 @@ def test_every_size_is_the_average_over_all_subsets_of_the_members(n_labels: int
     weight = np.random.default_rng(1).random(block.target.size)
     weight[block.counted.sum(axis=0) < 2] = 0.0
     loss = brier_loss(sample_of(block, weight))
-    assert loss is not None
     found = loss.raw_asymptote + loss.member_variance / size
     assert found == pytest.approx(mean_over_subsets(block, weight, size), abs=1e-12)
 
@@ -75,8 +74,6 @@ def test_rows_of_one_group_count_as_one_draw() -> None:
         np.repeat(block.outputs, 2, axis=1), np.repeat(block.counted, 2, axis=1), np.repeat(block.target, 2), 3
     )
     alone, grouped = brier_loss(sample_of(block)), brier_loss(sample_of(twice), groups=np.repeat(np.arange(12), 2))
-    assert alone is not None
-    assert grouped is not None
     np.testing.assert_allclose(alone.covariance, grouped.covariance, rtol=1e-12)
 
 
@@ -117,7 +114,6 @@ def test_the_mean_of_the_members_influences_is_the_variance_as_leaving_one_out_c
     used = np.flatnonzero(block.counted.sum(axis=0) >= 2)
     sample = sample_of(block).select(used)
     loss, terms = brier_loss(sample), member_terms(sample.block)
-    assert loss is not None
     n = sample.block.trials
     by_row = np.average(terms, axis=0, weights=sample.block.counted) * np.maximum(n - 2.0, 1.0) / (n - 1.0)
     assert by_row.mean() == pytest.approx(loss.member_variance, rel=1e-12)
@@ -133,7 +129,6 @@ def test_luck_is_that_of_the_members_terms(n_labels: int) -> None:
     sample = sample_of(RowBlock(own, counted, rng.integers(0, n_labels, 80), n_labels))
     sample = replace(sample, weight=rng.choice([1.0, 4.0], 80))
     loss = brier_loss(sample)
-    assert loss is not None
     weight = sample.weight / sample.weight.mean()
     expected = shared_luck_variance(member_terms(sample.block), counted, weight, counted.shape[1])
     assert expected > 0.0
@@ -149,7 +144,6 @@ def test_luck_is_the_spread_of_the_variance_over_members_that_all_rows_share() -
         second = rng.uniform(-0.4, 0.4, (20, 1)) * side
         outputs = np.stack([0.5 - second, 0.5 + second], axis=2)
         loss = brier_loss(sample_of(RowBlock(outputs, rng.random(second.shape) < 0.6, target, 2)))
-        assert loss is not None
         variances.append(loss.member_variance)
         luck.append(loss.luck)
     # Of 200 draws the spread is known to 5 %.
@@ -165,9 +159,7 @@ def test_the_interval_of_the_size_holds_the_luck_that_all_rows_share(share: floa
         second = 0.5 + rng.uniform(-0.26, 0.26, (30, 1)) * rng.choice([-1.0, 1.0], 300)
         outputs, counted = np.stack([1.0 - second, second], axis=2), rng.random(second.shape) < share
         loss = brier_loss(sample_of(RowBlock(outputs, counted, rng.integers(0, 2, 300), 2)))
-        assert loss is not None
         low, high = loss.size_interval(0.001, 20_001, 0.95)
-        assert high is not None
         # The variance of one member is 0.26² / 3.
         held += low <= 0.26**2 / 3 / 0.001 <= high
     assert held >= 360
@@ -185,9 +177,7 @@ def test_the_interval_of_the_size_holds_the_luck_of_raw_scores(share: float) -> 
         target = (rng.random(300) < expit(centre)).astype(int)
         block = RowBlock(both_scores(scores), rng.random(scores.shape) < share, target, 2)
         loss = brier_loss(sample_of(block), two_chances)
-        assert loss is not None
         low, high = loss.size_interval(0.001, 20_001, 0.95)
-        assert high is not None
         held += low <= variance / 0.001 <= high
     assert held >= 360
 
@@ -212,5 +202,4 @@ def test_the_variance_of_many_labels_is_the_curvature_along_the_members() -> Non
     pairs = [score(mean + step * (each - mean)) + score(mean - step * (each - mean)) - 2 * score(mean) for each in own]
     truth = float(np.mean(pairs)) / (2.0 * step**2) * n_members / (n_members - 1)
     loss = brier_loss(sample_of(block), lambda mean: np.asarray(softmax(mean, axis=1)))
-    assert loss is not None
     assert loss.member_variance == pytest.approx(truth, rel=1e-3)

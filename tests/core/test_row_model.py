@@ -66,7 +66,6 @@ def test_error_is_the_mean_over_points(model: RowModel) -> None:
 
 
 def test_mean_posterior_is_bayes_rule_averaged_over_rows(model: RowModel) -> None:
-    assert model.density is not None
     weights = model.density.weights
     expected = np.zeros(weights.size)
     for group, posterior in enumerate(posteriors(model, weights)):
@@ -75,7 +74,6 @@ def test_mean_posterior_is_bayes_rule_averaged_over_rows(model: RowModel) -> Non
 
 
 def test_mean_posterior_of_several_densities_is_one_each(model: RowModel) -> None:
-    assert model.density is not None
     several = np.stack([model.density.weights, np.full(400, 1 / 400)])
     together = mean_posterior(model, several)
     for weights, expected in zip(several, together, strict=True):
@@ -84,7 +82,6 @@ def test_mean_posterior_of_several_densities_is_one_each(model: RowModel) -> Non
 
 
 def test_group_and_row_means_are_posterior_means(model: RowModel) -> None:
-    assert model.density is not None
     by_point = model.error_by_point([3, 41])
     expected = [
         [float(posterior @ values) for posterior in posteriors(model, model.density.weights)] for values in by_point

@@ -273,8 +273,6 @@ def test_one_score_of_two_labels_has_the_labels_and_the_brier_score_of_both() ->
     found, expected = (
         brier_loss(Sample(own, np.arange(60), np.ones(60)), lambda mean: softmax(mean, axis=1)) for own in (one, both)
     )
-    assert found is not None
-    assert expected is not None
     assert found.luck == expected.luck > 0.0
     assert found.member_variance == expected.member_variance
     assert "outputs" not in vars(one)
@@ -296,8 +294,6 @@ def test_one_score_of_many_rows_is_as_close_and_has_the_brier_score_of_both() ->
     blocks = ScoreBlock(counted, target, score), RowBlock(both_scores(score), counted, target, 2)
     samples = [Sample(own, np.arange(1500), np.ones(1500)) for own in blocks]
     one, both = (brier_loss(sample, lambda mean: softmax(mean, axis=1)) for sample in samples)
-    assert one is not None
-    assert both is not None
     assert one.member_variance == pytest.approx(both.member_variance, rel=1e-12)
     assert one.asymptote == pytest.approx(both.asymptote, rel=1e-12)
     rows = np.arange(100, 900)

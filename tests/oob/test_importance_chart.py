@@ -53,7 +53,6 @@ def test_two_ensembles_on_one_axis_stand_side_by_side_in_their_own_colours() -> 
     assert all(upper <= lower + 1e-9 for (_, upper), (lower, _) in pairwise(edges))
     assert sorted({to_hex(bar.get_facecolor()) for bar in ax.patches}) == ["#112233", "#445566"]
     legend = ax.get_legend()
-    assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["forest", "forest (2)"]
 
 

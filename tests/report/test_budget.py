@@ -54,7 +54,6 @@ def test_the_size_is_the_largest_within_all_limits(limits: dict[str, float], siz
 
 def test_a_budget_below_the_recommended_size_wins_and_says_what_it_costs() -> None:
     size = REPORT.recommended_size
-    assert size is not None
     budget = REPORT.budget(COSTS, max_bytes=1e4 + 10.5 * MEMBER_BYTES)
     kept, wanted, limit = (100.0 * (1.0 - REPORT.error_curve.at(each)) for each in (10, size, math.inf))
     assert budget.verdict.startswith("1.06 MB allow 10 of the 200 trees. Accuracy on new rows: ")

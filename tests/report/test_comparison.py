@@ -107,7 +107,6 @@ def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
     assert compared.plot(ax=ax) is ax
     assert plt.get_fignums() == []
     legend = ax.get_legend()
-    assert legend is not None
     shown = [text.get_text() for text in legend.get_texts()]
     assert shown == ["forest", "digits", " _capped", r"\$x\$", "current size", "recommended size", "infinite ensemble"]
     curves = [line for line in ax.lines if line.get_label() in shown[:4]]

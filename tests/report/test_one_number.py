@@ -234,11 +234,9 @@ def test_pictures_mark_what_the_tables_have(name: str) -> None:
     marks = {mark.size: mark.text for mark in curve.labelled_marks}
     assert marks[report.n_members].endswith(f"{report.n_members}: {wanted.here}")
     assert curve.level_text == wanted.limit
-    assert curve.band_text is not None
     assert curve.band_text(report.n_members) == wanted.interval
     drawn = report_curve("forest", report)
     found = report.recommendation
-    assert drawn.tolerance is not None
     assert drawn.tolerance[0] <= drawn.level <= drawn.tolerance[1]
     if found.criterion in ("probability", "agreement"):
         assert drawn.level == found.limit

@@ -29,7 +29,6 @@ def test_two_curves_on_the_same_axes_share_limits_and_legend() -> None:
         assert ((low < values) & (values < high)).all()
         np.testing.assert_allclose(values, [1.0 - report.error_curve.at(size) for size in sizes], rtol=1e-12)
     legend = ax.get_legend()
-    assert legend is not None
     names = ["own line", "RandomForestClassifier", "rising", "current size", "recommended size", "infinite ensemble"]
     assert [text.get_text() for text in legend.get_texts()] == names
     assert labels_above(ax) == []

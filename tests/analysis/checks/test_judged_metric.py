@@ -31,9 +31,7 @@ def forest(seed: int, **options: Any) -> Any:
 
 
 def judged(model: Any, rows: slice, data: Any) -> JudgedMetric:
-    found = analyze_rows(model, X[rows], Y[rows], data=data, metric="roc_auc")[1]
-    assert isinstance(found, JudgedMetric)
-    return found
+    return analyze_rows(model, X[rows], Y[rows], data=data, metric="roc_auc")[1]
 
 
 def of_outputs(outputs: Array, is_oob: Array, y: Array, metric: str) -> JudgedMetric:
@@ -43,7 +41,6 @@ def of_outputs(outputs: Array, is_oob: Array, y: Array, metric: str) -> JudgedMe
         rows_of_metric=Sample(RowBlock(outputs, is_oob, y, 2), np.arange(y.size), np.ones(y.size))
     )
     resolved = resolve_metric(metric, adapter)
-    assert resolved is not None
     return judge_metric(adapter, evidence, y, resolved, 0.0)._replace(shift=0.0)
 
 

@@ -61,18 +61,13 @@ def test_curve_is_the_true_error(hard: tuple[Estimates, FloatArray]) -> None:
     truth = [float(np.mean(binom.sf(size / 2, size, p) + binom.pmf(size / 2, size, p) / 2)) for size in curve.sizes]
     np.testing.assert_allclose(curve.error, truth, rtol=0, atol=4 * np.sqrt(0.2 * 0.8 / 3000) / np.sqrt(4))
     assert curve.asymptote == pytest.approx(np.mean(p > 0.5), abs=0.015)
-    assert curve.check is not None
     assert curve.check < 0.005
 
 
 def test_recommended_size_is_that_of_the_true_probabilities(hard: tuple[Estimates, FloatArray]) -> None:
     estimates, p = hard
     advice = estimates.sizes["agreement"]()
-    assert advice is not None
     truth = recommended_size(p, confidence=0.95)
-    assert advice.size is not None
-    assert truth is not None
-    assert advice.interval[1] is not None
     assert advice.interval[0] <= truth <= advice.size <= advice.interval[1]
     assert advice.size < 1.4 * truth
     side = np.maximum(p, 1 - p)
@@ -96,7 +91,6 @@ def test_the_curve_begins_with_the_error_of_one_member(n_members: int, seed: int
     low, high = curve.interval_at(1)
     assert low < outputs.mean() < high
     draws = estimates.error_draws
-    assert draws is not None
     assert draws.error[0] == pytest.approx(outputs.mean(), rel=1e-12)
 
 
@@ -167,10 +161,7 @@ def test_regression_size_and_curve_are_those_of_the_true_moments() -> None:
     np.testing.assert_allclose(curve.error, limit + variance / curve.sizes, rtol=0.03)
     truth = int(np.ceil(variance / (0.05 * limit)))
     advice = estimates.sizes["error"]()
-    assert advice is not None
     assert advice.tolerance == pytest.approx(0.05 * limit, rel=0.06)
-    assert advice.size is not None
-    assert advice.interval[1] is not None
     assert advice.interval[0] <= truth <= advice.size <= advice.interval[1]
     assert advice.size < 1.06 * truth
     np.testing.assert_allclose(advice.losses, variance / advice.sizes, rtol=0.03)

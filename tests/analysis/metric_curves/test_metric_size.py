@@ -59,8 +59,6 @@ class TestClosedForms:
         assert found.tolerance == pytest.approx(tolerance * closed.limit, rel=0.01)
         assert found.loss == pytest.approx(closed.loss, rel=0.05)
         # The metric's size is known from subsets and with the noise of its limit, the other from the closed form.
-        assert found.size is not None
-        assert closed.size is not None
         assert needed_size(found) == pytest.approx(needed_size(closed), rel=0.15)
         assert found.interval[0] < needed_size(closed) <= found.size <= (found.interval[1] or 10**9)
 
@@ -85,14 +83,12 @@ class TestScores:
         sampled = analyze(*small(), metric=area_lost, data="holdout")
         without = analyze(*small(), data="holdout")
         np.testing.assert_array_equal(sampled.error_curve.error, everything.error_curve.error)
-        assert sampled.error_curve.metric_basis is not None
         assert sampled.error_curve.metric_basis.n_rows == 150
         for own, other in zip(sampled.criteria[:3], without.criteria, strict=True):
             np.testing.assert_array_equal(own.losses, other.losses)
             assert (own.size, own.interval) == (other.size, other.interval)
         monkeypatch.setattr("ens_plugin.analysis.evidence.METRIC_ROWS", 120)
         limited = analyze(*small(), metric=area_lost, data="holdout")
-        assert limited.error_curve.metric_basis is not None
         assert limited.error_curve.metric_basis.n_rows == 120
         assert "Rows of the metric: 120, for area_lost." in limited.details()
 

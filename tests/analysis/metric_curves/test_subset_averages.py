@@ -63,7 +63,6 @@ def test_rows_with_few_members_move_the_level_and_others_give_the_steps() -> Non
     is_oob = np.arange(9)[:, None] < trials
     adapter = find_adapter(CustomEnsemble(outputs, ~is_oob, aggregation="mean"))
     metric = resolve_metric("neg_mean_squared_error", adapter)
-    assert metric is not None
     rows = metric_rows(metric, adapter, Sample(RowBlock(outputs, is_oob, y, 0), np.arange(100), np.ones(100)), y)
     limits = largest_subsets(rows.trials, None)
     assert limits == (4, 9)
@@ -104,7 +103,6 @@ def rows_of(outputs: Array, y: Array, weight: Array, metric: str) -> MetricRows:
     adapter = find_adapter(CustomEnsemble(members, None, aggregation="mean_proba" if is_of_labels else "mean"))
     block = RowBlock(members, np.ones(outputs.shape, dtype=bool), y, 2 if is_of_labels else 0)
     resolved = resolve_metric(metric, adapter)
-    assert resolved is not None
     return metric_rows(resolved, adapter, Sample(block, np.arange(y.size), weight), y)
 
 
@@ -119,7 +117,6 @@ def test_the_luck_of_squared_losses_is_the_spread_of_their_slope_over_members(me
         noise = rng.choice([0.5, 2.0], (25, 1)) * rng.normal(size=(25, 300)).clip(-4.0, 4.0)
         outputs = 0.5 + 0.05 * (noise + rng.choice([-1.0, 1.0], (25, 1)))
         found = closed_form(rows_of(outputs, y, weight, metric), None)
-        assert found is not None
         exact = n_summed * np.average(outputs.var(axis=0, ddof=1), weights=weight)
         assert found.member_variance == pytest.approx(exact, rel=1e-9)
         slopes.append(found.member_variance)
@@ -139,12 +136,9 @@ def test_the_closed_form_is_of_rows_with_weight_and_of_groups_as_one(metric: str
     copies = [np.repeat(each, 3, axis=-1) for each in (outputs[:, :160], y[:160], weight[:160])]
     grouped = closed_form(rows_of(*copies, metric), groups)
     for found in (every, grouped):
-        assert some is not None
-        assert found is not None
         assert found.member_variance == pytest.approx(some.member_variance, rel=1e-9)
         assert found.raw_asymptote == pytest.approx(some.raw_asymptote, rel=1e-9)
         np.testing.assert_allclose(found.covariance, some.covariance, rtol=1e-9)
-    assert every is not None
     assert every.luck == pytest.approx(some.luck if some is not None else None, rel=1e-9)
 
 

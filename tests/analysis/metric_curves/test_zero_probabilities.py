@@ -33,10 +33,7 @@ def voters(chance: Array, n_members: int, seed: int = 0) -> tuple[CustomEnsemble
 
 
 def zeros_of(report: EnsembleReport) -> ZeroProbabilities:
-    assert report.error_curve.metric_basis is not None
-    found = report.error_curve.metric_basis.zeros
-    assert found is not None
-    return found
+    return report.error_curve.metric_basis.zeros
 
 
 def clipped_loss(chance: Array, size: int, n_draws: int = 400) -> float:
@@ -50,11 +47,8 @@ def losses_of(chance: Array, n_members: int, seed: int = 0) -> LogLosses:
     outputs = np.eye(2)[labels]
     adapter = find_adapter(CustomEnsemble(outputs, None, aggregation="mean_proba"))
     metric = resolve_metric("neg_log_loss", adapter)
-    assert metric is not None
     sample = Sample(RowBlock(outputs, np.ones(labels.shape, dtype=bool), y, 2), np.arange(y.size), np.ones(y.size))
-    found = log_losses(metric_rows(metric, adapter, sample, y), None)
-    assert found is not None
-    return found
+    return log_losses(metric_rows(metric, adapter, sample, y), None)
 
 
 @pytest.mark.parametrize("power", [0.4, 1.0, 2.0])
@@ -71,7 +65,6 @@ def test_members_that_never_give_0_have_no_zeros() -> None:
     y, second = rng.integers(0, 2, 200), rng.uniform(0.05, 0.95, (30, 200))
     ensemble = CustomEnsemble(np.stack([1.0 - second, second], axis=2), None, aggregation="mean_proba")
     report = analyze(ensemble, None, y, metric="neg_log_loss", data="holdout")
-    assert report.error_curve.metric_basis is not None
     assert report.error_curve.metric_basis.zeros is None
     assert report.error_curve.sizes[0] == 1
 
@@ -82,7 +75,6 @@ class TestTheCurve:
         chance = np.where(np.arange(400) < 60, 0.1, 0.8)
         report = analyze(*_shuffled(chance, 60), metric="neg_log_loss", data="holdout")
         found, curve = zeros_of(report), report.error_curve
-        assert found.finite_from is not None
         # Where as many rows have a zero with a chance of one in ten.
         exact = np.log(-np.log(0.9) / 60) / np.log(0.9)
         assert found.finite_from == pytest.approx(exact, rel=0.5)
@@ -91,7 +83,6 @@ class TestTheCurve:
             report.details().split()
         )
         assert found.chance >= 0.9
-        assert report.recommended_size is not None
         assert report.recommended_size >= found.finite_from
         assert -curve.at(200) == pytest.approx(clipped_loss(chance, 200), abs=0.05)
         assert curve.interval_at(200)[0] < -clipped_loss(chance, 200) < curve.interval_at(200)[1]
@@ -100,7 +91,6 @@ class TestTheCurve:
         chance = np.random.default_rng(2).beta(1.5, 0.7, 400)
         report = analyze(*_shuffled(chance, 16), metric="neg_log_loss", data="holdout")
         found = zeros_of(report)
-        assert found.finite_from is not None
         assert found.finite_from > 16
         assert np.isnan(report.error)
         assert not {"neg_log_loss", "neg_log_loss_upper", "neg_log_loss_shortfall"} & set(report.scalars())
@@ -142,7 +132,6 @@ def _shuffled(chance: Array, n_members: int) -> tuple[CustomEnsemble, None, Arra
 def test_the_size_is_the_smallest_whose_chance_of_no_zero_is_large() -> None:
     found = losses_of(np.random.default_rng(0).beta(1.5, 1.0, 1000), 40)
     size = found.finite_from(20_001, 0.0)
-    assert size is not None
     before, there, earlier = found.number(np.array([size - 1.0, size, size // 2]))
     assert np.exp(-there) >= 0.9 > np.exp(-before)
     assert found.finite_from(size - 1, 0.0) is None

@@ -47,9 +47,7 @@ def forest_of(labels: Any) -> RandomForestClassifier:
 
 
 def resolved(metric: Any, model: Any, y: Any = None) -> ResolvedMetric:
-    found = resolve_metric(metric, find_adapter(model), y)
-    assert found is not None
-    return found
+    return resolve_metric(metric, find_adapter(model), y)
 
 
 @pytest.mark.parametrize("positive", ["benign", "malignant"])
@@ -158,8 +156,6 @@ class TestParameter:
         grown = grow(RandomForestClassifier(max_depth=3, random_state=0), X, NAMES, **options)
         fitted = RightSizedClassifier(RandomForestClassifier(max_depth=3, random_state=0), **options).fit(X, NAMES)
         for report in (grown.report, fitted.growth_.report):
-            assert report is not None
-            assert report.error_curve.metric_basis is not None
             assert report.error_curve.metric_basis.positive_label == "benign"
 
     @pytest.mark.parametrize("function", [analyze, grow, rightsize, autolog, spark_analyze, make_oob_scorer])

@@ -39,9 +39,7 @@ OF_VALUES = (
 
 
 def resolved(metric: Any, model: Any) -> ResolvedMetric:
-    found = resolve_metric(metric, find_adapter(model))
-    assert found is not None
-    return found
+    return resolve_metric(metric, find_adapter(model))
 
 
 def outputs(kind: str) -> Any:

@@ -74,7 +74,6 @@ class TestForests:
         with pytest.raises(TooFewMembersError, match="label '1'") as refusal:
             analyze(forest.fit(X, y), X, y)
         named = re.search(r"at most (\d+) % as many .* about (\d+) members in place of 40;", str(refusal.value))
-        assert named is not None
         share, members = map(int, named.groups())
         assert 40 < members < 800
         # These are the numbers of the expected sum, which a forest meets or misses by chance.

@@ -62,14 +62,12 @@ def test_members_beyond_the_estimate_are_left_out() -> None:
     assert growth.trained_members == step.n_members
     assert growth.suffices
     assert growth.reason.startswith(f"{growth.n_members} members are enough, as estimated from {step.n_members} ")
-    assert growth.report is not None
     assert growth.report.n_members == step.n_members
 
 
 def test_the_report_is_the_one_of_the_grown_model() -> None:
     growth = grown()
     report = ens_plugin.analyze(growth.model, X, Y)
-    assert growth.report is not None
     assert growth.report.n_members == growth.n_members
     assert growth.report.recommendation.agreement == report.recommendation.agreement
     assert growth.report.error == report.error
