@@ -31,15 +31,20 @@ def assert_same_members(grown: Any, whole: Any) -> None:
 # What is trained and estimated, step by step.
 
 
-@pytest.mark.slow
-def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
+def test_a_probe_and_then_the_rest_are_trained_and_reported_once() -> None:
     growth = grown()
     probe, whole = growth.history
     assert probe.n_members == 20
     assert probe.recommended_size == growth.n_members == whole.n_members == len(growth.model.estimators_) > 20
-    assert growth.trained_members == growth.n_members
+    assert growth.trained_members == growth.wanted_size == growth.n_members
     assert growth.converged
-    assert growth.wanted_size == growth.n_members
+    report = ens_plugin.analyze(growth.model, X, Y)
+    assert growth.report.n_members == growth.n_members
+    assert growth.report.recommendation.agreement == report.recommendation.agreement
+    assert growth.report.error == report.error
+    frame = growth.to_frame()
+    assert frame["n_members"].tolist() == [20, growth.n_members]
+    assert (frame[["train_seconds", "estimate_seconds"]] > 0).all(axis=None)
 
 
 @pytest.mark.slow
@@ -55,22 +60,18 @@ def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
         assert step.error == report.error
 
 
-def test_members_beyond_the_estimate_are_left_out() -> None:
-    growth = grow(forest(), X, Y, criterion="agreement", tolerance=0.05)
+def test_members_beyond_the_estimate_are_left_out_and_the_estimator_stays_as_it_is() -> None:
+    estimator = forest(n_estimators=7)
+    before = dict(vars(estimator))
+    growth = grow(estimator, X, Y, criterion="agreement", tolerance=0.05)
+    assert vars(estimator) == before
+    assert growth.model is not estimator
     (step,) = growth.history
     assert growth.n_members == step.recommended_size == len(growth.model.estimators_) < step.n_members
     assert growth.trained_members == step.n_members
     assert growth.suffices
     assert growth.reason.startswith(f"{growth.n_members} members are enough, as estimated from {step.n_members} ")
     assert growth.report.n_members == step.n_members
-
-
-def test_the_report_is_the_one_of_the_grown_model() -> None:
-    growth = grown()
-    report = ens_plugin.analyze(growth.model, X, Y)
-    assert growth.report.n_members == growth.n_members
-    assert growth.report.recommendation.agreement == report.recommendation.agreement
-    assert growth.report.error == report.error
 
 
 # The same members as in one training.
@@ -114,14 +115,6 @@ def test_regression_grows_to_the_tolerated_excess_error(kind: Any) -> None:
     assert_same_members(growth.model, whole)
 
 
-def test_the_estimator_passed_stays_as_it_is() -> None:
-    estimator = forest(n_estimators=7)
-    before = dict(vars(estimator))
-    growth = grow(estimator, X, Y, criterion="agreement", tolerance=0.1)
-    assert vars(estimator) == before
-    assert growth.model is not estimator
-
-
 def test_weights_count_in_training_and_in_the_estimate() -> None:
     weight = np.where(Y == 0, 3.0, 1.0)
     growth = grow(forest(), X, Y, sample_weight=weight, **TIGHT)
@@ -147,25 +140,12 @@ def test_a_pipeline_is_grown_at_its_end() -> None:
 
 def test_a_pipeline_with_a_memory(tmp_path: Any) -> None:
     # Of the steps before the ensemble, all but the last are kept there, and copies fitted.
-    growth = grow(
-        make_pipeline(StandardScaler(), MinMaxScaler(), forest(), memory=str(tmp_path)),
-        X,
-        Y,
-        criterion="agreement",
-        tolerance=0.1,
+    easy: dict[str, Any] = {"criterion": "agreement", "tolerance": 0.1}
+    growth, plain = (
+        grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest(), memory=memory), X, Y, **easy)
+        for memory in (str(tmp_path), None)
     )
-    plain = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest()), X, Y, criterion="agreement", tolerance=0.1)
     assert_array_equal(growth.model.predict_proba(X), plain.model.predict_proba(X))
-
-
-# What is shown.
-
-
-def test_history_as_a_table() -> None:
-    frame = grown().to_frame()
-    assert frame.loc[0, "n_members"] == 20
-    assert len(frame) == 2
-    assert (frame[["train_seconds", "estimate_seconds"]] > 0).all(axis=None)
 
 
 @pytest.mark.slow
