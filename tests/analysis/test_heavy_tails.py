@@ -57,6 +57,7 @@ def test_normal_noise_is_neither_warned_of_nor_doubted(n_rows: int) -> None:
         assert not any("carr" in text for text in report.warnings)
 
 
+@pytest.mark.fast_cases("0.3-True")
 @pytest.mark.parametrize(("spread", "is_oob"), [(0.0, True), (0.3, False), (0.3, True)])
 def test_intervals_hold_the_luck_of_unequal_members(spread: float, is_oob: bool) -> None:
     """Without it, 79 % of the intervals held the error of one member where members differ by a spread of 0.3."""

@@ -233,6 +233,7 @@ def test_weights_count_within_a_label_and_between_labels() -> None:
     assert mean == pytest.approx(report.error, abs=1e-12)
 
 
+@pytest.mark.fast_cases("1-True")
 @pytest.mark.parametrize(("depth", "is_wide"), [(1, True), (5, False)])
 def test_the_luck_of_many_members_widens_intervals_where_it_counts(depth: int, is_wide: bool) -> None:
     """Stumps on four columns of the same weight lean to a label; deep trees do not."""

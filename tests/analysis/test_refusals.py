@@ -42,7 +42,7 @@ ONES = Y == 1
 FRIEDMAN = make_friedman1(60, random_state=0)[0]
 NO_ENSEMBLE = r"CustomEnsemble|Supported|Load the model first|is no trained ensemble"
 # A message that ends where the fault is named leaves the reader alone.
-REMEDY = re.compile(r"\b(pass|train|refit|fit|supported|must be|must have|give|leave)\b", re.IGNORECASE)
+REMEDY = re.compile(r"\b(pass|train|refit|fit|supported|must be|must have|give|leave|load)\b", re.IGNORECASE)
 
 
 def trained(model: Any, rows: Any = X, y: Any = Y) -> Any:

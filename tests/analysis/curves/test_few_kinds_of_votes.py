@@ -57,6 +57,7 @@ def test_agreement_across_a_gap_that_many_votes_show(n_rows: int) -> None:
     assert abs(np.mean(np.log2(found) - np.log2(truth))) < (0.75 if n_rows == 400 else 0.3)
 
 
+@pytest.mark.fast_cases("2")
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_interval_holds_the_size_of_few_kinds_of_rows(n_labels: int) -> None:
     """One kind of rows has close votes, and what the members happen to predict for it is the same for all its rows."""

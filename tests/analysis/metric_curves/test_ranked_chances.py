@@ -31,6 +31,7 @@ def true_distances(metric: str, sizes: list[int]) -> Array:
     return np.array([SCORES[metric](y, limit) - SCORES[metric](y, score) for score in noisy])
 
 
+@pytest.mark.fast_cases("roc_auc")
 @pytest.mark.parametrize("metric", SCORES)
 def test_the_distance_from_infinity_is_that_of_many_rows(metric: str) -> None:
     """From 16 members; a line in 1/B is too flat."""

@@ -86,6 +86,7 @@ def test_three_members_do_not_show_it() -> None:
     assert np.isnan(report.algorithmic_sd)
 
 
+@pytest.mark.slow
 def test_interval_counts_the_members_that_happened_to_be_trained() -> None:
     """Of 2000 rows and 15 members, these move the metric three times as far as the rows do."""
     n_members, n_rows, held = 15, 2000, []
