@@ -14,7 +14,12 @@ from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import ExtraTreesClassifier, IsolationForest, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, VarianceThreshold, chi2, f_regression
 from sklearn.linear_model import Lasso, LogisticRegression
@@ -327,3 +332,29 @@ def test_a_cross_fitted_encoder_is_named_where_its_rows_are_refused() -> None:
         ens_plugin.analyze(left_out.fit(table, labels), table, labels)
     trained_on = clone(model[:-1]).fit_transform(X, y)
     assert not ens_plugin.analyze(model[-1], trained_on, y, max_size=101).basis.doubts
+
+
+class WithoutParameters:
+    """Has no parameters as scikit-learn's estimators do, and no transform of the rows that it was fitted to."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.n_columns = arguments[0]
+
+    def get_params(self, deep: bool = True) -> Any:
+        raise RuntimeError("no parameters")
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        return X[:, : self.n_columns]
+
+    def fit(self, X: Any, y: Any = None) -> WithoutParameters:
+        return self
+
+    def transform(self, X: Any) -> Any:
+        raise RuntimeError("for new rows only")
+
+
+def test_steps_of_an_unusual_make_are_noted_and_those_after_them() -> None:
+    X, y = noise()
+    model = make_pipeline(SelectKBest(k=5), small_forest()).fit(X, y)
+    model.steps.insert(0, ("own", WithoutParameters(100)))
+    assert codes(model, X, y, as_trained=True) == ["unjudged-steps", "unjudged-steps"]
