@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -107,3 +108,14 @@ def test_the_interval_allows_for_correlated_losses_out_of_bag(data: Any, inflati
     low, high = report.error_interval
     expected = 2.0 * 1.96 * np.std((outputs.mean(axis=0) - y) ** 2) / np.sqrt(400)
     assert high - low == pytest.approx(inflation * expected, rel=0.04)
+
+
+@pytest.mark.slow
+def test_a_warning_of_scikit_learn_is_in_the_report_once() -> None:
+    forest, X, y = shallow()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = analyze(forest, X, y, metric="top_k_accuracy")
+    about = [text for text in report.warnings if "top_k_accuracy" in text and "scikit-learn warns" in text]
+    assert len(about) == 1
+    assert "will result in a perfect score" in about[0]

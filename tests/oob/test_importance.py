@@ -12,7 +12,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -224,6 +224,15 @@ class TestRefusals:
             InputError, match=rf"n_repeats=5 permutations of {N} rows do not fit into memory.* at most 4,"
         ):
             oob_permutation_importance(model, X, Y)
+
+    def test_tables_without_columns_to_permute(self) -> None:
+        class Table:
+            def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+                return X
+
+        model = make_pipeline(StandardScaler(), RandomForestRegressor(10, random_state=0)).fit(X, Y)
+        with pytest.raises(InputError, match="is of type Table, whose columns cannot be permuted"):
+            oob_permutation_importance(model, Table(), Y)
 
     def test_rows_in_every_bag(self) -> None:
         with pytest.raises(TooFewMembersError, match="in the bag of every member"):

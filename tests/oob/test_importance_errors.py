@@ -70,6 +70,7 @@ class TestErrors:
         one, two = (oob_permutation_importance(model, X3, Y3, n_jobs=n_jobs).importances for n_jobs in (1, 2))
         np.testing.assert_array_equal(one, two)
         assert (one != oob_permutation_importance(model, X3, Y3, random_state=1).importances).any()
+        assert oob_permutation_importance(model, X3, Y3, max_rows=40).n_rows == 40
 
 
 @pytest.mark.slow

@@ -99,6 +99,8 @@ def test_a_setting_without_bags_and_folds_are_refused() -> None:
     assert lenient.best_params_ == {"bootstrap": True}
     with pytest.raises(DataMismatchError, match=r"cv=ens_plugin.OneFold\(\)"):
         GridSearchCV(FOREST, {}, scoring=make_oob_scorer(), cv=3, error_score="raise").fit(X, Y)
+    with pytest.raises(InputError, match="needs the target"):
+        make_oob_scorer()(MODEL, X)
 
 
 def test_one_fold_has_all_rows_in_order() -> None:

@@ -149,6 +149,7 @@ class TestPredictions:
         np.testing.assert_array_equal(single.standard_error, found.standard_error)
         pairs = predict_with_uncertainty(regressor, X, Y, NEW, groups=np.arange(N) // 2)
         assert np.isnan(pairs.standard_error).all()
+        assert pairs.standard_error_kind == "unknown"
         assert "only for bags drawn with replacement" in pairs.warnings[-1]
         kind = xgboost.XGBRFClassifier(**XGBOOST) if library == "xgboost" else lightgbm.LGBMClassifier(**LIGHTGBM)
         codes = np.unique(LABELS, return_inverse=True)[1]

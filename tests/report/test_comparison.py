@@ -25,6 +25,7 @@ from tests.reports import with_doubts
 
 REPORTS = reports.all_reports()
 FOREST, DIGITS, CAPPED = (REPORTS[name] for name in ("classification", "large_classification", "capped"))
+AT_90 = replace(DIGITS, error_curve=replace(DIGITS.error_curve, interval_level=0.9))
 
 
 def test_the_table_has_the_values_of_each_report() -> None:
@@ -78,6 +79,7 @@ def test_names_of_models_are_made_unique(given: list[Any], names: list[str]) -> 
         ({"a": FOREST}, ["b"], "has names already"),
         ([FOREST, REPORTS["regression"]], None, "different metrics .*0-1 error.*mean squared error.* same metric="),
         ([FOREST, REPORTS["score"]], None, "roc_auc, greater is better"),
+        ([FOREST, AT_90], None, "different levels of intervals.*95 %.*90 %"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_refused(given: Any, names: Any, message: str) -> None:

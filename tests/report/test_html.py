@@ -113,6 +113,11 @@ def test_ten_kilobytes_of_warning_are_cut_visibly() -> None:
     assert "x…" in page("hostile")
 
 
+def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
+    path = write_page(replace(REPORTS["perfect"], model="half \ud83d pair"), tmp_path / "report.html")
+    assert "half \ufffd pair" in path.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", ["classification", "regression", "score"])
 def test_a_pointer_over_the_chart_reads_the_values_of_the_report(name: str) -> None:
     report = REPORTS[name]

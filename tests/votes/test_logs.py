@@ -123,6 +123,8 @@ def test_lighteval_details(release: str, tmp_path: Path) -> None:
 def test_other_files_are_refused(name: str, content: str, message: str, tmp_path: Path) -> None:
     if name == "log.eval" and find_spec("inspect_ai") is not None:
         pytest.skip("inspect-ai reads its archives itself")
+    with pytest.raises(InputError, match=f"no file .*{name}"):
+        read_log(tmp_path / name)
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read_log(tmp_path / name)

@@ -199,3 +199,19 @@ def test_split_refuses_one_output_and_copies_of_its_members_are_whole() -> None:
 def test_class_weights_that_are_products_are_not_taken_for_another_target() -> None:
     forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=3, **FOREST).fit(X, LABELS)
     assert any(text.startswith("y is not proved") for text in ens_plugin.analyze(forest, X, LABELS).warnings)
+
+
+@pytest.mark.slow
+def test_truncated_and_grown_models_keep_all_outputs() -> None:
+    small = ens_plugin.truncate(label_forest(), 20)
+    trained = RandomForestClassifier(20, max_depth=5, random_state=0).fit(X, LABELS)
+    np.testing.assert_array_equal(small.predict(X), trained.predict(X))
+    assert not hasattr(small, "oob_score_")
+    assert len(label_forest().estimators_) == 60
+    assert figures(ens_plugin.analyze(small, X, LABELS)) == figures(ens_plugin.analyze(trained, X, LABELS))
+    own = MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, LABELS)
+    assert [len(forest.estimators_) for forest in ens_plugin.truncate(own, 20).estimators_] == [20] * 3
+    grown = ens_plugin.grow(RandomForestRegressor(random_state=0), XR, VALUES, tolerance=0.05)
+    assert grown.report is not None
+    assert len(grown.report.outputs) == 3
+    assert grown.model.predict(XR).shape == (150, 3)

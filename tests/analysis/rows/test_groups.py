@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin.analysis.weights import encode_groups, group_chances, largest_group, reach_of_groups
 from ens_plugin.core.bags import Bags
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import DataMismatchError, InputError, TooFewMembersError
 
 
 def grouped(n_groups: int = 60, size: int = 10, spread: float = 0.01, seed: int = 0) -> tuple[NDArray[Any], ...]:
@@ -182,3 +182,13 @@ def test_bags_of_boosters_are_proved_by_row_and_used_by_group(kind: str) -> None
     copies, labels = np.repeat(X, 5, axis=0), np.repeat(y, 5)
     copied = ens_plugin.analyze(model.fit(copies, labels), copies, labels)
     assert any("look like copies" in doubt for doubt in copied.basis.doubts)
+
+
+def test_stored_outputs_are_compared_as_the_rows_were_drawn() -> None:
+    X, y, groups = grouped(60, 4, spread=0.5)
+    model = forest(X, y, 0.2, oob_score=True)
+    report = ens_plugin.analyze(model, X, y, groups=groups)
+    assert not any("Nothing in this model shows" in warning for warning in report.warnings)
+    order = np.random.default_rng(0).permutation(y.size)
+    with pytest.raises(DataMismatchError):
+        ens_plugin.analyze(model, X[order], y[order], groups=groups[order])

@@ -159,3 +159,12 @@ def test_a_size_from_a_report_with_doubts_about_a_step_is_not_used() -> None:
     assert growth.history[-1].problem == growth.report.basis.doubts[0]
     with pytest.warns(NotConvergedWarning, match="Step 'selectkbest'"):
         assert not ens_plugin.RightSizedClassifier(pipeline).fit(X, y).growth_.converged
+
+
+@pytest.mark.slow
+def test_few_out_of_bag_members_per_row_keep_the_probe() -> None:
+    # The share left out is 0.368: of 13 members 4.8, of 14 5.2.
+    with pytest.warns(NotConvergedWarning, match=r"4\.\d out-of-bag members on average, and 5 are needed"):
+        growth = grow(forest(), X, Y, probe_size=13)
+    assert (growth.n_members, growth.converged) == (13, False)
+    assert grow(forest(), X, Y, probe_size=14).converged
