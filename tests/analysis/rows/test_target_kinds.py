@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin import oob_permutation_importance, oob_predictions
-from ens_plugin.errors import InputError
+from ens_plugin.errors import EnsPluginError, InputError
 from tests.extras import lightgbm, xgboost
 
 X, CODES = make_classification(90, 5, n_informative=4, n_redundant=0, flip_y=0.2, random_state=0)
@@ -237,3 +237,33 @@ def test_values_in_any_container(y: Any) -> None:
     forest = RandomForestRegressor(**FOREST)
     expected = figures(forest.fit(X, VALUES), VALUES)
     assert figures(forest.fit(X, np.asarray(y, dtype=float).reshape(-1)), y) == expected
+
+
+@pytest.mark.slow
+def test_members_trained_on_codes_take_their_labels_in_words() -> None:
+    class Net:
+        """A model that predicts probabilities of codes, and has no labels."""
+
+        def __init__(self, bag: Any) -> None:
+            self.inner = GaussianNB().fit(X[bag], CODES[bag])
+
+        def predict(self, X: Any) -> Any:
+            return self.inner.predict(X)
+
+    class SoftNet(Net):
+        def predict_proba(self, X: Any) -> Any:
+            return self.inner.predict_proba(X)
+
+    def ensemble(kind: type[Net], classes: Any) -> Any:
+        return ens_plugin.CustomEnsemble.from_estimators([kind(bag) for bag in BAGS], BAGS, classes=classes)
+
+    def labelled(classes: Any) -> Any:
+        models = [GaussianNB().fit(X[bag], CODES[bag]) for bag in BAGS]
+        return ens_plugin.CustomEnsemble.from_estimators(models, BAGS, classes=classes)
+
+    for made in (lambda classes: ensemble(Net, classes), lambda classes: ensemble(SoftNet, classes), labelled):
+        assert figures(made(WORDS), WORDS[CODES]) == figures(made([0, 1]), CODES)
+    with pytest.raises(EnsPluginError, match="not among the model's"):
+        ens_plugin.analyze(ensemble(Net, [1, 2]), X, CODES + 1)
+    with pytest.raises(InputError, match="holds labels that the ensemble does not have"):
+        ens_plugin.analyze(ensemble(Net, ["a", "b"]), X, WORDS[CODES])
