@@ -131,7 +131,6 @@ def test_each_respect_has_its_own_quantity_limit_and_band(place: int, label: str
     assert ax.get_ylabel() == label
     assert level in [text.get_text() for text in ax.texts]
     (band,) = [patch for patch in ax.patches if patch.get_label() == "enough"]
-    assert isinstance(band, Rectangle)
     ends = sorted((found.limit, found.limit + (-found.tolerance if place == 0 else found.tolerance)))
     assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx(ends)
 
