@@ -16,7 +16,7 @@ from ens_plugin.adapters import EnsembleAdapter, EnsembleInfo, Task
 from ens_plugin.analysis import AnalysisOptions, resolve_options, row_weights
 from ens_plugin.analysis.estimates import ResolvedOptions
 from ens_plugin.analysis.metrics import ResolvedMetric
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import InputError
 
 METRIC = ResolvedMetric("half", lambda y, mean, weight: 0.5, False, 0.0, 1.0, False, False)
 
@@ -50,43 +50,17 @@ def test_the_largest_value_that_is_accepted_can_be_computed_with(name: str, valu
         assert report.error_curve.sizes[-1] <= 10**9
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("data", "validation"),
-        ("interval_level", 0.0),
-        ("interval_level", 1.0),
-        ("interval_level", np.nan),
-        ("interval_level", 1.0 - 1e-16),
-        ("tolerance", 0.0),
-        ("tolerance", -0.1),
-        ("tolerance", np.inf),
-        ("tolerance", np.nan),
-        ("max_size", 0),
-        ("max_size", 10.5),
-        ("max_size", np.inf),
-        ("max_size", np.nan),
-        ("metric", "accurate"),
-        ("random_state", -1),
-        ("random_state", 0.5),
-        ("random_state", True),
-        ("random_state", "seed"),
-    ],
-)
+WRONG: dict[str, tuple[Any, ...]] = {
+    "data": ("validation",), "interval_level": (0.0, 1.0, np.nan, 1.0 - 1e-16),
+    "tolerance": (0.0, -0.1, np.inf, np.nan), "max_size": (0, 10.5, np.inf, np.nan), "metric": ("accurate",),
+    "random_state": (-1, 0.5, True, "seed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
 def test_option_out_of_range_is_named(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=name):
         resolve(**{name: value})
-
-
-@pytest.mark.parametrize("tolerance", [0.5, 1.0])
-def test_half_of_the_labels_must_not_differ(tolerance: float) -> None:
-    with pytest.raises(InputError, match=r"must be below 0\.5"):
-        resolve(criterion="agreement", tolerance=tolerance)
-
-
-def test_one_member_is_too_few_for_a_size() -> None:
-    with pytest.raises(TooFewMembersError, match="one member"):
-        resolve(adapter([0, 1], n_members=1))
 
 
 def test_default_sizes_are_odd_from_one_to_the_largest_and_hold_the_current() -> None:
@@ -96,9 +70,6 @@ def test_default_sizes_are_odd_from_one_to_the_largest_and_hold_the_current() ->
     assert (sizes[0], sizes[-1]) == (1, 20001)
     assert set(sizes[sizes % 2 == 0].tolist()) == {100}
     assert 100 <= sizes.size <= 250
-
-
-def test_default_sizes_reach_twice_a_large_ensemble() -> None:
     assert resolve(adapter([0, 1], n_members=30_000)).sizes[-1] >= 60_000
 
 
@@ -127,19 +98,19 @@ def blas_threads() -> set[int]:
 
 def test_blas_has_one_thread_in_each_analysis_and_its_own_number_after() -> None:
     X, y = load_iris(return_X_y=True)
-    forest = RandomForestRegressor(50, random_state=0).fit(X, y)
+    forest = RandomForestRegressor(10, random_state=0).fit(X, y)
     seen: list[set[int]] = []
 
     def squared_error(target: Any, mean: Any) -> float:
-        seen.append(blas_threads())
+        if len(seen) < 5:  # a look at all libraries takes longer than an analysis
+            seen.append(blas_threads())
         return float(np.mean((target - mean) ** 2))
 
     for n_threads in (2, 3):
         with threadpool_limits(n_threads, "blas"):
             analyze(forest, X, y, metric=squared_error)
             assert blas_threads() == {n_threads}
-    assert {1} in seen
-    assert all(found == {1} for found in seen)
+    assert seen == [{1}] * 5
 
 
 def test_thread_pools_are_searched_for_again_once_modules_were_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,13 +29,6 @@ class TestDegenerate:
         assert report.error_interval == pytest.approx((0.0, 0.037), abs=5e-4)
         assert report.algorithmic_sd == 0.0
 
-    def test_members_that_are_always_wrong(self) -> None:
-        target = np.arange(100) % 2
-        votes = np.tile(1 - target, (10, 1))
-        report = analyze(CustomEnsemble(votes, None, aggregation="vote"), None, target, data="holdout")
-        assert report.error == report.error_curve.asymptote == 1.0
-        assert report.recommended_size == 1
-
     @pytest.mark.parametrize("n_labels", [2, pytest.param(4, marks=pytest.mark.slow)])
     def test_coin_flips_have_no_size(self, n_labels: int) -> None:
         rng = np.random.default_rng(0)
@@ -47,23 +40,6 @@ class TestDegenerate:
         assert high is None
         assert low <= 501
         assert report.summary()
-
-    def test_regressors_that_agree_need_one_member(self) -> None:
-        target = np.random.default_rng(0).normal(size=50)
-        values = np.tile(target + 1.0, (5, 1))
-        report = analyze(CustomEnsemble(values, None, aggregation="mean"), None, target, data="holdout")
-        assert report.recommended_size == 1
-        np.testing.assert_allclose(report.error_curve.error, 1.0)
-        assert report.algorithmic_sd == pytest.approx(0.0, abs=1e-12)
-
-    @pytest.mark.parametrize("share", [0.5, 0.45, 0.2])
-    def test_classifiers_that_agree_need_one_member(self, share: float) -> None:
-        probabilities = np.broadcast_to([1.0 - share, share], (20, 60, 2))
-        ensemble = CustomEnsemble(probabilities, None, aggregation="mean_proba", classes=[0, 1])
-        report = analyze(ensemble, None, np.arange(60) % 2, data="holdout")
-        assert report.recommended_size == 1
-        assert report.recommendation.interval == (1, 1)
-        assert report.error_curve.asymptote == pytest.approx(0.5)
 
     def test_negative_asymptote_is_zero_with_a_word(self) -> None:
         rng = np.random.default_rng(2)
@@ -97,19 +73,6 @@ class TestDegenerate:
         assert (~in_bag[:, hard]).sum(axis=0).min() < 5
         np.testing.assert_allclose(report.error_curve.error, hard[answered].mean(), atol=0.003)
         assert report.error_curve.asymptote == pytest.approx(hard[answered].mean(), abs=0.003)
-
-    def test_members_that_agree_have_no_luck(self) -> None:
-        probabilities = np.broadcast_to([0.8, 0.2], (20, 60, 2))
-        ensemble = CustomEnsemble(probabilities, None, aggregation="mean_proba", classes=[0, 1])
-        assert analyze(ensemble, None, np.arange(60) % 2, data="holdout").algorithmic_sd == 0.0
-
-    @pytest.mark.slow
-    def test_a_metric_of_many_rare_labels_ends(self) -> None:
-        rng = np.random.default_rng(0)
-        target = np.append(np.zeros(300, dtype=int), np.arange(40))
-        outputs = rng.dirichlet(np.ones(40), size=(12, target.size))
-        ensemble = CustomEnsemble(outputs, None, aggregation="mean_proba")
-        assert np.isfinite(analyze(ensemble, None, target, metric=zero_one, data="holdout").error_curve.asymptote)
 
     def test_few_rows_warn_and_say_so_in_the_report(self) -> None:
         rng = np.random.default_rng(0)
@@ -171,10 +134,6 @@ class TestDegenerate:
             # metrics() leaves NaN out, so the parts themselves are checked.
             parts, curve = report.bias_variance, report.error_curve
             scalars = [
-                report.algorithmic_sd,
-                curve.asymptote,
-                *curve.asymptote_interval,
-                parts.bias,
-                parts.member_variance,
-            ]
+                report.algorithmic_sd, curve.asymptote, *curve.asymptote_interval, parts.bias, parts.member_variance,
+            ]  # fmt: skip
             assert np.isfinite([*scalars, *curve.error, *curve.lower, *curve.upper]).all()

@@ -36,13 +36,6 @@ def test_an_estimator_and_its_report_give_the_same_line() -> None:
     assert shown.report.error == report.error
 
 
-def test_a_second_curve_goes_on_the_axes_of_the_first() -> None:
-    first = ErrorCurveDisplay.from_estimator(FOREST, X, Y, ax=Figure().subplots())
-    second = ErrorCurveDisplay.from_report(first.report, name="again", ax=first.ax_)
-    assert second.ax_ is first.ax_
-    assert (first.line_.get_label(), second.line_.get_label()) == ("RandomForestClassifier", "again")
-
-
 def test_arguments_of_the_analysis_are_passed_on() -> None:
     shown = ErrorCurveDisplay.from_estimator(FOREST, X, Y, metric="roc_auc", ax=Figure().subplots())
     assert shown.ax_.get_ylabel().lower().startswith("roc_auc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -12,29 +13,12 @@ from sklearn.ensemble import RandomForestClassifier
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.analysis import AnalysisOptions, run_analysis
 from ens_plugin.analysis import evidence as row_blocks
+from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.errors import DataMismatchError
-from tests.forests import CANCER, cancer, out_of_bag_mask, outputs_of
+from tests.forests import cancer, out_of_bag_mask, outputs_of
 
 
 class TestCustomLabelsAndContainers:
-    def test_names_of_labels_do_not_matter(self) -> None:
-        X, y = CANCER
-        names = np.array(["malignant", "benign"])
-        codes = analyze(RandomForestClassifier(30, random_state=0).fit(X, y), X, y)
-        # benign sorts before malignant: the labels change places, the trees may break ties otherwise.
-        named = analyze(RandomForestClassifier(30, random_state=0).fit(X, names[y]), X, names[y])
-        assert named.metrics() == pytest.approx(codes.metrics(), rel=0.5, abs=0.02)
-        ordered = np.array(["a", "b"])
-        same = analyze(RandomForestClassifier(30, random_state=0).fit(X, ordered[y]), X, ordered[y])
-        assert same.metrics() == codes.metrics()
-
-    def test_pandas_and_arrays_are_the_same(self) -> None:
-        X, y = CANCER
-        frame, series = pd.DataFrame(X).rename(columns=str), pd.Series(y, index=np.arange(y.size)[::-1])
-        forest = RandomForestClassifier(20, random_state=0)
-        one = analyze(forest.fit(frame, series), frame, series)
-        assert one.to_dict() | {"created": ""} == analyze(forest.fit(X, y), X, y).to_dict() | {"created": ""}
-
     def test_label_that_is_never_predicted_is_simply_wrong(self) -> None:
         votes = np.random.default_rng(0).integers(0, 2, (30, 60))
         ensemble = CustomEnsemble(votes, None, aggregation="vote", classes=[0, 1, 2])
@@ -51,17 +35,6 @@ class TestCustomLabelsAndContainers:
         results = [analyze(model, None, y).metrics() for model in (vote, mean)]
         assert results[0] == pytest.approx(results[1], rel=1e-9)
         assert results[0] == pytest.approx(analyze(forest, X, y).metrics(), rel=1e-9)
-
-    def test_raw_scores_of_two_labels(self) -> None:
-        rng = np.random.default_rng(0)
-        target = rng.integers(0, 2, 200)
-        scores = np.where(target, 1.0, -1.0) * rng.normal(0.5, 1.0, 200) + rng.normal(0.0, 2.0, (40, 200))
-        one = analyze(CustomEnsemble(scores, None, aggregation="mean_score"), None, target, data="holdout")
-        stacked = np.stack([-scores / 2, scores / 2], axis=2)
-        two = analyze(CustomEnsemble(stacked, None, aggregation="mean_score"), None, target, data="holdout")
-        assert one.metrics() == pytest.approx(two.metrics(), rel=1e-9)
-        wrong = (scores > 0) != target
-        assert one.bias_variance.member_error == pytest.approx(wrong.mean())
 
 
 class TestProgress:
@@ -89,3 +62,28 @@ def test_columns_are_refused_with_a_remedy_that_works(columns: list[str], remedy
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
     with pytest.raises(DataMismatchError, match=remedy):
         analyze(forest, X.set_axis(columns, axis=1), y)
+
+
+def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(progress_bar([1, 2, 3], 3)) == [1, 2, 3]
+    assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr("ens_plugin.analysis.evidence.DELAY_S", 0)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]
+    assert "0/2" in terminal.getvalue()
+
+
+def test_a_program_without_a_console_gets_its_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    assert list(progress_bar([1, 2], 2)) == [1, 2]

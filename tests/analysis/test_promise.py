@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import ens_plugin
 from ens_plugin import CustomEnsemble, EnsembleReport, SizeRecommendation, analyze
 from ens_plugin.errors import InputError
-from tests.forests import cancer, diabetes, digits
+from tests.forests import cancer, digits
 
 FloatArray = NDArray[np.float64]
 
@@ -92,14 +92,13 @@ def by_name(report: EnsembleReport) -> dict[str, SizeRecommendation]:
     return {found.criterion: found for found in report.criteria}
 
 
-@pytest.mark.fast_cases("noisy labels-0")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_fresh_rows_lose_no_more_than_is_allowed_at_the_promised_size(problem: str, seed: int) -> None:
     """In both respects, within two standard errors, with at most 2.5 times as many trees as are needed."""
     report, truth = found_on(problem, seed)
     size = report.recommended_size
-    assert size is not None
     of_error, of_probability = by_name(report)["error"], by_name(report)["probability"]
     loss, error = truth.error_loss(size)
     assert loss <= of_error.tolerance + 2.0 * error
@@ -109,23 +108,6 @@ def test_fresh_rows_lose_no_more_than_is_allowed_at_the_promised_size(problem: s
         assert found.size is not None
     needed = max(truth.needed_trees(found) for found in (of_error, of_probability))
     assert size <= 2.5 * needed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_fresh_rows_agree_as_often_as_was_promised(problem: str) -> None:
-    X, y = PROBLEMS[problem](0)
-    forest = RandomForestClassifier(N_TREES, min_samples_leaf=2, random_state=0).fit(X[:N_TRAINED], y[:N_TRAINED])
-    report = analyze(forest, X[:N_TRAINED], y[:N_TRAINED], criterion="agreement", tolerance=0.03)
-    size, truth = report.recommended_size, found_on(problem, 0).truth
-    assert size is not None
-    assert size < N_TRUE / 2
-    limit = truth.outputs.mean(axis=0).argmax(axis=1)
-    apart = []
-    for _ in range(30):
-        trees = truth.rng.choice(N_TRUE, size, replace=False)
-        apart.append(np.mean(truth.outputs[trees].mean(axis=0).argmax(axis=1) != limit))
-    assert np.mean(apart) <= 0.03 + 2.0 * np.sqrt(0.03 * 0.97 / N_FRESH)
 
 
 def test_the_recommended_size_is_the_largest_of_the_required_ones() -> None:
@@ -148,13 +130,13 @@ def test_members_are_enough_where_the_estimated_loss_is_allowed_in_every_require
     """The promise may lie above a size that is enough by the estimate, and never below one that is not."""
     verdicts = set()
     forest, X, y = digits()
-    for n_members in (10, 25, 50):
+    for n_members in (10, 50):
         report = analyze(ens_plugin.truncate(forest, n_members), X, y)
         required = [found for found in report.criteria if found.is_required]
         assert report.is_enough == all(found.loss <= found.tolerance for found in required)
         assert report.is_enough or (report.recommended_size or 10**9) > n_members
         verdicts.add(report.is_enough)
-    large = analyze(RandomForestClassifier(400, random_state=0).fit(X, y), X, y)
+    large = analyze(RandomForestClassifier(250, random_state=0).fit(X, y), X, y)
     assert {*verdicts, large.is_enough} == {True, False}
 
 
@@ -177,18 +159,10 @@ def test_the_accuracy_is_the_error_of_the_default(criterion: str) -> None:
     assert report.error_interval == plain.error_interval
     own, other = by_name(report)["error"], by_name(plain)["error"]
     assert (own.size, own.interval, own.tolerance, own.loss) == (
-        other.size,
-        other.interval,
-        other.tolerance,
-        other.loss,
-    )
+        other.size, other.interval, other.tolerance, other.loss,
+    )  # fmt: skip
     assert report.recommendation is own
     assert [found.criterion for found in report.criteria if found.is_required] == ["error"]
-
-
-def test_the_accuracy_with_another_criterion_has_that_one() -> None:
-    report = analyze(*cancer(), metric="accuracy", criterion="probability")
-    assert report.recommendation.criterion == "probability"
 
 
 def scores() -> tuple[Any, None, NDArray[np.int64]]:
@@ -200,15 +174,12 @@ def scores() -> tuple[Any, None, NDArray[np.int64]]:
     return CustomEnsemble(outputs, in_bag, aggregation="mean_score", classes=np.array([0, 1])), None, y
 
 
-def test_a_size_by_probabilities_is_refused_where_there_are_none() -> None:
-    with pytest.raises(InputError, match="criterion='probability' needs probabilities"):
-        analyze(*scores(), criterion="probability")
-
-
-def test_without_probabilities_the_error_alone_is_required() -> None:
+def test_without_probabilities_the_error_alone_is_required_and_their_size_is_refused() -> None:
     report = analyze(*scores())
     assert [found.criterion for found in report.criteria] == ["agreement", "error"]
     assert report.recommendation is by_name(report)["error"]
+    with pytest.raises(InputError, match="criterion='probability' needs probabilities"):
+        analyze(*scores(), criterion="probability")
 
 
 def test_what_an_accuracy_may_lose() -> None:
@@ -243,18 +214,9 @@ def test_values_without_noise_have_a_size_by_the_material_part() -> None:
     found = report.recommendation
     assert found.tolerance == pytest.approx(1e-4 * np.var(y), rel=1e-9)
     assert found.tolerance > 0.01 * report.error_curve.asymptote
-    assert found.size is not None
     assert found.size < 60
     assert found.size >= report.bias_variance.member_variance / found.tolerance
     assert report.is_enough
-
-
-def test_a_mean_squared_error_may_lose_a_hundredth() -> None:
-    report = analyze(*diabetes())
-    found = report.recommendation
-    assert found.tolerance == pytest.approx(0.01 * report.error_curve.asymptote, rel=1e-9)
-    assert found.size is not None
-    assert found.size >= report.bias_variance.member_variance / found.tolerance
 
 
 def test_the_promise_is_the_upper_end_of_an_interval_at_90_percent() -> None:

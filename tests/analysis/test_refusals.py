@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,197 +35,143 @@ from ens_plugin.errors import (
 )
 from tests.forests import CANCER, DIABETES, fitted
 
+X, Y = CANCER
+N = len(Y)
+ORDER = np.random.default_rng(0).permutation(N)
+ONES = Y == 1
+FRIEDMAN = make_friedman1(60, random_state=0)[0]
+NO_ENSEMBLE = r"CustomEnsemble|Supported|Load the model first|is no trained ensemble"
+# A message that ends where the fault is named leaves the reader alone.
+REMEDY = re.compile(r"\b(pass|train|refit|fit|supported|must be|must have|give|leave|load)\b", re.IGNORECASE)
 
-class TestStoredOutputs:
-    @pytest.mark.slow
-    def test_those_of_an_earlier_fit_are_not_believed(self) -> None:
-        X, y = CANCER
-        forest = RandomForestClassifier(40, oob_score=True, random_state=0).fit(X, y)
-        forest.set_params(oob_score=False, random_state=1).fit(X, y)
-        assert analyze(forest, X, y).error == analyze(fitted(n_estimators=40, random_state=1), X, y).error
+
+def trained(model: Any, rows: Any = X, y: Any = Y) -> Any:
+    return model.fit(rows, y)
 
 
-class TestBadInput:
-    """Each is an error of ours, with a word on what to do."""
+def of(model: Any = None, rows: Any = X, y: Any = Y, **options: Any) -> Callable[[], object]:
+    return lambda: analyze(fitted() if model is None else model, rows, y, **options)
 
-    @pytest.mark.parametrize("model", [RandomForestClassifier(), RandomForestRegressor(), BaggingClassifier()])
-    def test_model_that_is_not_fitted(self, model: Any) -> None:
-        with pytest.raises(NotFittedError):
-            analyze(model, *CANCER)
 
-    @pytest.mark.fast_cases("model0")
-    @pytest.mark.parametrize("model", [fitted(bootstrap=False), ExtraTreesClassifier(20, random_state=0).fit(*CANCER)])
-    def test_no_bootstrap_needs_holdout_rows(self, model: Any) -> None:
-        with pytest.raises(BagError, match="holdout"):
-            analyze(model, *CANCER)
-        X, y = CANCER
-        assert analyze(model, X[::2], y[::2], data="holdout").data == "holdout"
+VOTES_OF_SVC = BaggingClassifier(SVC(), 40, oob_score=True, random_state=0)
+CASES: dict[str, tuple[Callable[[], object], type[EnsPluginError], str]] = {
+    # Models.
+    "forest not fitted": (of(RandomForestClassifier()), NotFittedError, "has not been fitted"),
+    "forest of values not fitted": (of(RandomForestRegressor()), NotFittedError, "has not been fitted"),
+    "bagging not fitted": (of(BaggingClassifier()), NotFittedError, "has not been fitted"),
+    "no ensemble": (of(trained(SVC())), UnsupportedModelError, NO_ENSEMBLE),
+    "boosting": (of(trained(GradientBoostingClassifier(n_estimators=2))), UnsupportedModelError, NO_ENSEMBLE),
+    "text": (of("model"), UnsupportedModelError, NO_ENSEMBLE),
+    "no object": (lambda: analyze(None, X, Y), UnsupportedModelError, NO_ENSEMBLE),
+    "any object": (of(object()), UnsupportedModelError, NO_ENSEMBLE),
+    "one member": (of(fitted(n_estimators=1)), TooFewMembersError, "one member"),
+    "two members": (of(fitted(n_estimators=2)), TooFewMembersError, r"of 569 rows have fewer than 2.*holdout"),
+    "three members": (of(fitted(n_estimators=3)), TooFewMembersError, r"of 569 rows have fewer than 2.*holdout"),
+    "two outputs": (
+        of(trained(RandomForestRegressor(10, random_state=0), FRIEDMAN, np.ones((60, 2))), FRIEDMAN, np.ones(60)),
+        InputError, r"predicts 2 outputs; pass y of shape \(n_rows, 2\)",
+    ),
+    "no bootstrap": (of(fitted(bootstrap=False)), BagError, "holdout"),
+    "no bootstrap of extra trees": (of(trained(ExtraTreesClassifier(20, random_state=0))), BagError, "holdout"),
+    # Training rows as held out.
+    "training rows": (of(data="holdout"), DataMismatchError, "rows the model was trained on"),
+    "training rows of all members": (
+        of(fitted(bootstrap=False), data="holdout"), DataMismatchError, "rows the model was trained on"
+    ),
+    "training rows of columns": (
+        of(trained(BaggingClassifier(n_estimators=10, max_features=0.5, random_state=0)), data="holdout"),
+        DataMismatchError, "rows the model was trained on",
+    ),
+    "training rows of a pipeline": (
+        of(trained(make_pipeline(StandardScaler(), RandomForestClassifier(20, random_state=0))), data="holdout"),
+        DataMismatchError, "rows the model was trained on",
+    ),
+    # Rows that are not those of the training.
+    "fewer columns": (of(rows=X[:, :-1]), DataMismatchError, "29 columns|expecting 30"),
+    "fewer columns held out": (of(rows=X[:, :-1], data="holdout"), DataMismatchError, "29 columns|expecting 30"),
+    "fewer rows": (of(rows=X[:500], y=Y[:500]), DataMismatchError, "training"),
+    "few rows": (of(rows=X[:20], y=Y[:20]), DataMismatchError, "training"),
+    "more rows": (of(rows=np.concatenate([X, X]), y=np.concatenate([Y, Y])), DataMismatchError, "training"),
+    "shuffled": (of(rows=X[ORDER], y=Y[ORDER]), DataMismatchError, "order"),
+    "shuffled, with stored outputs": (of(fitted(oob_score=True), X[ORDER], Y[ORDER]), DataMismatchError, "order"),
+    # Of a learner whose fit leaves no trace of its rows.
+    "shuffled, by stored outputs": (
+        of(trained(VOTES_OF_SVC, X[:200], Y[:200]), X[:200][::-1], Y[:200][::-1]), DataMismatchError, "stored"
+    ),
+    "no rows": (of(rows=X[:0], y=Y[:0]), EnsPluginError, "."),
+    "no rows held out": (of(rows=X[:0], y=Y[:0], data="holdout"), EnsPluginError, "."),
+    # Targets.
+    "target too short": (of(y=Y[:-1]), InputError, "."),
+    "rows too few for the target": (of(rows=X[:-1], data="holdout"), InputError, r"568.*569|569.*568"),
+    "unknown labels": (of(y=np.where(ONES, 2, Y)), InputError, "does not have"),
+    "missing label": (of(y=np.where(np.arange(N) == 0, np.nan, Y)), InputError, "y holds 1 missing"),
+    "missing value": (
+        of(trained(RandomForestRegressor(20, random_state=0)), y=np.where(np.arange(N) == 0, np.nan, Y)),
+        InputError, "y holds 1 missing",
+    ),
+    "one label held out": (of(rows=X[ONES], y=Y[ONES], data="holdout"), InputError, "single label"),
+    "one label": (
+        of(trained(RandomForestClassifier(10, random_state=0), X[ONES], Y[ONES]), X[ONES], Y[ONES]),
+        InputError, "single label",
+    ),
+    # Weights; with that of one row, the size came out as 1400 with an interval of 1399 to 1401.
+    "weights too few": (of(sample_weight=np.ones(3)), InputError, "sample_weight"),
+    "weight of one row": (
+        of(sample_weight=np.where(np.arange(N) == 7, 1e9, 1.0)), InputError, "One row has 100 % of sample_weight"
+    ),
+}  # fmt: skip
 
-    @pytest.mark.parametrize(
-        "model",
-        [
-            fitted(),
-            fitted(bootstrap=False),
-            BaggingClassifier(n_estimators=10, max_features=0.5, random_state=0).fit(*CANCER),
-            make_pipeline(StandardScaler(), RandomForestClassifier(20, random_state=0)).fit(*CANCER),
-        ],
-    )
-    def test_training_rows_are_not_held_out(self, model: Any) -> None:
+
+@pytest.mark.parametrize("case", CASES)
+def test_refusal(case: str) -> None:
+    act, kind, words = CASES[case]
+    with pytest.raises(kind, match=words) as caught:
+        act()
+    assert REMEDY.search(str(caught.value)), str(caught.value)
+
+
+@pytest.mark.fast_cases("bagged neighbours", "regression")
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (RandomForestClassifier(100, random_state=0), CANCER),
+        (ExtraTreesClassifier(100, bootstrap=True, random_state=0), CANCER),
+        (RandomForestRegressor(60, random_state=0), DIABETES),
+        (BaggingClassifier(n_estimators=100, max_features=0.5, random_state=0), CANCER),
+        (BaggingRegressor(KNeighborsRegressor(1), 60, random_state=0), DIABETES),
+        (make_pipeline(StandardScaler(), RandomForestClassifier(100, random_state=0)), CANCER),
+    ],
+    ids=["forest", "extra trees", "regression", "bagged trees", "bagged neighbours", "pipeline"],
+)
+def test_training_rows_in_another_order_are_not_held_out(model: Any, problem: Any) -> None:
+    X, y = problem
+    order = np.random.default_rng(0).permutation(len(y))
+    trained, fresh = order[:300], order[300:]
+    model = clone(model).fit(X[trained], y[trained])
+    for rows in (trained[::-1], np.sort(trained)[:200]):
         with pytest.raises(DataMismatchError, match="rows the model was trained on"):
-            analyze(model, *CANCER, data="holdout")
+            analyze(model, X[rows], y[rows], data="holdout")
+    assert analyze(model, X[fresh], y[fresh], data="holdout").data == "holdout"
 
-    @pytest.mark.fast_cases("bagged neighbours", "regression")
-    @pytest.mark.parametrize(
-        ("model", "problem"),
-        [
-            (RandomForestClassifier(100, random_state=0), CANCER),
-            (ExtraTreesClassifier(100, bootstrap=True, random_state=0), CANCER),
-            (RandomForestRegressor(60, random_state=0), DIABETES),
-            (BaggingClassifier(n_estimators=100, max_features=0.5, random_state=0), CANCER),
-            (BaggingRegressor(KNeighborsRegressor(1), 60, random_state=0), DIABETES),
-            (make_pipeline(StandardScaler(), RandomForestClassifier(100, random_state=0)), CANCER),
-        ],
-        ids=["forest", "extra trees", "regression", "bagged trees", "bagged neighbours", "pipeline"],
-    )
-    def test_training_rows_in_another_order_are_not_held_out(self, model: Any, problem: Any) -> None:
-        X, y = problem
-        order = np.random.default_rng(0).permutation(len(y))
-        trained, fresh = order[:300], order[300:]
-        model = clone(model).fit(X[trained], y[trained])
-        for rows in (trained[::-1], np.sort(trained)[:200]):
-            with pytest.raises(DataMismatchError, match="rows the model was trained on"):
-                analyze(model, X[rows], y[rows], data="holdout")
-        assert analyze(model, X[fresh], y[fresh], data="holdout").data == "holdout"
 
-    def test_too_few_trees_recognise_nothing(self) -> None:
-        X, y = CANCER
-        stumps = RandomForestClassifier(2, max_depth=1, random_state=0).fit(X, y)
-        assert analyze(stumps, X, y, data="holdout").data == "holdout"
+def test_too_few_trees_and_members_without_bags_take_held_out_rows() -> None:
+    stumps = RandomForestClassifier(2, max_depth=1, random_state=0).fit(*CANCER)
+    assert analyze(stumps, X, Y, data="holdout").data == "holdout"
+    assert analyze(fitted(bootstrap=False), X[::2], Y[::2], data="holdout").data == "holdout"
 
-    def test_rows_that_nothing_can_check_come_with_a_warning(self) -> None:
-        X, y = CANCER
-        neighbours = BaggingClassifier(KNeighborsClassifier(1), 20, random_state=0)
-        (warning,) = analyze(neighbours.fit(X, y), X, y).warnings
-        assert "training rows in training order" in warning
-        checked = BaggingClassifier(KNeighborsClassifier(1), 20, oob_score=True, random_state=0).fit(X, y)
-        assert analyze(checked, X, y).warnings == ()
-        with pytest.raises(DataMismatchError, match="rows the model was trained on"):
-            analyze(neighbours, X[::2], y[::2], data="holdout")
 
-    @pytest.mark.parametrize("data", ["oob", "holdout"])
-    def test_columns_do_not_match(self, data: Any) -> None:
-        X, y = CANCER
-        with pytest.raises(DataMismatchError):
-            analyze(fitted(), X[:, :-1], y, data=data)
+def test_rows_that_nothing_can_check_come_with_a_warning() -> None:
+    neighbours = BaggingClassifier(KNeighborsClassifier(1), 20, random_state=0)
+    (warning,) = analyze(neighbours.fit(X, Y), X, Y).warnings
+    assert "training rows in training order" in warning
+    checked = BaggingClassifier(KNeighborsClassifier(1), 20, oob_score=True, random_state=0).fit(X, Y)
+    assert analyze(checked, X, Y).warnings == ()
+    with pytest.raises(DataMismatchError, match="rows the model was trained on"):
+        analyze(neighbours, X[::2], Y[::2], data="holdout")
 
-    def test_other_number_of_rows(self) -> None:
-        X, y = CANCER
-        for rows in (slice(0, 500), slice(0, 20)):
-            with pytest.raises(DataMismatchError, match="training"):
-                analyze(fitted(), X[rows], y[rows])
-        with pytest.raises(DataMismatchError, match="training"):
-            analyze(fitted(), np.concatenate([X, X]), np.concatenate([y, y]))
 
-    def test_target_of_another_length(self) -> None:
-        X, y = CANCER
-        with pytest.raises(InputError):
-            analyze(fitted(), X, y[:-1])
-        with pytest.raises(InputError, match=r"568.*569|569.*568"):
-            analyze(fitted(), X[:-1], y, data="holdout")
-
-    @pytest.mark.parametrize("oob_score", [False, True])
-    def test_shuffled_rows(self, oob_score: bool) -> None:
-        X, y = CANCER
-        order = np.random.default_rng(0).permutation(y.size)
-        with pytest.raises(DataMismatchError, match="order"):
-            analyze(fitted(oob_score=oob_score), X[order], y[order])
-
-    def test_shuffled_rows_where_only_the_stored_outputs_can_tell(self) -> None:
-        """Bagging of a learner whose fit leaves no trace of its rows."""
-        X, y = CANCER
-        model = BaggingClassifier(SVC(), 40, oob_score=True, random_state=0).fit(X[:200], y[:200])
-        order = np.random.default_rng(0).permutation(200)
-        with pytest.raises(DataMismatchError, match="stored"):
-            analyze(model, X[order], y[order])
-        analyze(model, X[:200], y[:200])
-
-    def test_unknown_labels(self) -> None:
-        X, y = CANCER
-        with pytest.raises(InputError, match="does not have"):
-            analyze(fitted(), X, np.where(y == 1, 2, y))
-
-    @pytest.mark.parametrize("target", ["classification", "regression"])
-    def test_nan_in_y(self, target: str) -> None:
-        X, y = CANCER
-        model = fitted() if target == "classification" else RandomForestRegressor(20, random_state=0).fit(X, y)
-        with pytest.raises(InputError, match="y holds 1 missing"):
-            analyze(model, X, np.concatenate([[np.nan], y[1:].astype(float)]))
-
-    def test_one_class_only(self) -> None:
-        X, y = CANCER
-        ones = y == 1
-        with pytest.raises(InputError, match="single label"):
-            analyze(fitted(), X[ones], y[ones], data="holdout")
-        alone = RandomForestClassifier(10, random_state=0).fit(X[ones], y[ones])
-        with pytest.raises(InputError, match="single label"):
-            analyze(alone, X[ones], y[ones])
-
-    def test_one_member(self) -> None:
-        with pytest.raises(TooFewMembersError, match="one member"):
-            analyze(fitted(n_estimators=1), *CANCER)
-
-    @pytest.mark.parametrize("n_members", [2, 3])
-    def test_too_few_members_for_most_rows(self, n_members: int) -> None:
-        with pytest.raises(TooFewMembersError, match=r"of 569 rows have fewer than 2.*holdout"):
-            analyze(fitted(n_estimators=n_members), *CANCER)
-
-    def test_empty_data(self) -> None:
-        X, y = CANCER
-        for data in ("oob", "holdout"):
-            with pytest.raises(EnsPluginError):
-                analyze(fitted(), X[:0], y[:0], data=data)
-
-    @pytest.mark.parametrize(
-        "model", [SVC().fit(*CANCER), GradientBoostingClassifier(n_estimators=2).fit(*CANCER), "model", None, object()]
-    )
-    def test_unsupported_model(self, model: Any) -> None:
-        with pytest.raises(
-            UnsupportedModelError, match=r"CustomEnsemble|Supported|Load the model first|is no trained ensemble"
-        ):
-            analyze(model, *CANCER)
-
-    def test_multi_output(self) -> None:
-        X, y = make_friedman1(60, random_state=0)
-        model = RandomForestRegressor(10, random_state=0).fit(X, np.stack([y, y], axis=1))
-        with pytest.raises(InputError, match=r"predicts 2 outputs; pass y of shape \(n_rows, 2\)"):
-            analyze(model, X, y)
-
-    @pytest.mark.parametrize("tolerance", [0.5, 1.0, 99, 0.0, np.nan])
-    def test_share_of_other_labels_outside_its_range(self, tolerance: float) -> None:
-        with pytest.raises(InputError, match="tolerance"):
-            analyze(fitted(), *CANCER, criterion="agreement", tolerance=tolerance)
-
-    def test_weight_of_another_length(self) -> None:
-        with pytest.raises(InputError, match="sample_weight"):
-            analyze(fitted(), *CANCER, sample_weight=np.ones(3))
-
-    def test_weights_of_one_row_alone(self) -> None:
-        """The size came out as 1400 with an interval of 1399 to 1401."""
-        weight = np.where(np.arange(len(CANCER[1])) == 7, 1e9, 1.0)
-        with pytest.raises(InputError, match="One row has 100 % of sample_weight"):
-            analyze(fitted(), *CANCER, sample_weight=weight)
-
-    def test_messages_say_what_to_do(self) -> None:
-        """A message that ends where the fault is named leaves the reader alone."""
-        X, y = CANCER
-        cases: list[tuple[Any, Any, Any, dict[str, Any]]] = [
-            (fitted(bootstrap=False), X, y, {}),
-            (fitted(n_estimators=1), X, y, {}),
-            (fitted(n_estimators=2), X, y, {}),
-            (fitted(), X[::-1], y[::-1], {}),
-            (SVC(), X, y, {}),
-        ]
-        for model, rows, target, options in cases:
-            with pytest.raises(EnsPluginError) as caught:
-                analyze(model, rows, target, **options)
-            assert re.search(r"\b(pass|train|refit|fit|supported|must be)\b", str(caught.value), re.IGNORECASE)
+@pytest.mark.slow
+def test_stored_outputs_of_an_earlier_fit_are_not_believed() -> None:
+    forest = RandomForestClassifier(40, oob_score=True, random_state=0).fit(X, Y)
+    forest.set_params(oob_score=False, random_state=1).fit(X, Y)
+    assert analyze(forest, X, Y).error == analyze(fitted(n_estimators=40, random_state=1), X, Y).error

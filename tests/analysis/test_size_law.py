@@ -12,7 +12,7 @@ from ens_plugin.analysis.labels import agreement_law, curve_sizes
 from ens_plugin.analysis.metric_curves import Resampled, SubsetAverages, subset_curve
 from ens_plugin.analysis.sizes import NoLimit, SizeLaw
 from ens_plugin.core.error_curve import extrapolate
-from ens_plugin.core.intervals import DrawnCurve, interval_of_draws
+from ens_plugin.core.intervals import DrawnCurve
 from ens_plugin.core.label_shares import LabelRecord
 from ens_plugin.core.losses import SquaredLoss
 from tests.analysis.metric_curves.test_size_of_curve import settings_of
@@ -68,13 +68,9 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("agreement", of_agreement, 0.01),
-    Case("records", of_records, 0.02),
-    Case("error", of_error, 0.005),
-    Case("squares", of_squares, 0.05),
-    Case("ranking", of_ranking, 0.01),
-    Case("labels", of_labels, 0.01),
-)
+    Case("agreement", of_agreement, 0.01), Case("records", of_records, 0.02), Case("error", of_error, 0.005),
+    Case("squares", of_squares, 0.05), Case("ranking", of_ranking, 0.01), Case("labels", of_labels, 0.01),
+)  # fmt: skip
 
 
 @pytest.fixture(params=CASES, ids=[case.name for case in CASES])
@@ -97,45 +93,24 @@ def test_the_losses_tend_to_0(case: Case) -> None:
 def test_the_size_is_the_first_from_which_on_the_losses_are_allowed(case: Case) -> None:
     law = case.make()
     size = law.size_within(case.tolerance, MAX_SIZE)
-    assert size is not None
     # Laws that are known at odd sizes of a grid are interpolated between them.
     assert is_close(case, law.losses([int(1.05 * size) + 2, 10 * size])).all()
     assert size <= 2 or not is_close(case, law.losses([max(int(0.95 * size) - 2, 1)])).any()
-
-
-def test_a_size_above_the_largest_is_none(case: Case) -> None:
-    law = case.make()
-    size = law.size_within(case.tolerance, MAX_SIZE)
-    assert size is not None
+    # One above the largest is none.
     assert law.size_within(case.tolerance, max(size // 2, 1)) is None
 
 
-def test_the_interval_holds_the_size_and_is_wider_at_a_higher_level(case: Case) -> None:
+def test_the_interval_holds_the_size_widens_with_its_level_and_moves_with_the_tolerance(case: Case) -> None:
     law = case.make()
     size, (low, high) = law.size_within(case.tolerance, MAX_SIZE), law.size_interval(case.tolerance, MAX_SIZE, 0.95)
-    assert size is not None
-    assert high is not None
     assert 1 <= low <= size <= high
     narrow_low, narrow_high = law.size_interval(case.tolerance, MAX_SIZE, 0.5)
-    assert narrow_high is not None
     assert low <= narrow_low
     assert narrow_high <= high
     assert narrow_high - narrow_low < high - low
-
-
-def test_the_interval_moves_with_the_tolerance(case: Case) -> None:
-    law = case.make()
-    low, high = law.size_interval(case.tolerance, MAX_SIZE, 0.95)
     smaller_low, smaller_high = law.size_interval(3.0 * case.tolerance, MAX_SIZE, 0.95)
-    assert high is not None
-    assert smaller_high is not None
     assert smaller_low <= low
     assert smaller_high < high
-
-
-def test_the_same_law_gives_the_same_interval_again(case: Case) -> None:
-    first, second = (case.make().size_interval(case.tolerance, MAX_SIZE, 0.9) for _ in range(2))
-    assert first == second
 
 
 def test_without_a_limit_nothing_is_known() -> None:
@@ -143,11 +118,3 @@ def test_without_a_limit_nothing_is_known() -> None:
     assert np.isnan(law.losses([1, 10, 100])).all()
     assert law.size_within(0.01, MAX_SIZE) is None
     assert law.size_interval(0.01, MAX_SIZE, 0.95) == (1, None)
-
-
-def test_the_interval_of_draws_is_widened_to_hold_the_size() -> None:
-    draws = np.array([11.0, 13.0, 15.0])
-    assert interval_of_draws(draws, 9, 100, 0.9) == (9, 15)
-    assert interval_of_draws(draws, 21, 100, 0.9) == (11, 21)
-    assert interval_of_draws(np.append(draws, np.inf), 13, 100, 0.9) == (11, None)
-    assert interval_of_draws(draws, None, 100, 0.9) == (11, None)

@@ -133,7 +133,6 @@ def test_the_interval_of_the_size_holds_the_luck_that_all_rows_share(share: floa
         loss = squared_loss(sample_of(RowBlock(outputs, counted, rng.integers(0, 2, 300), 2)))
         assert loss is not None
         low, high = loss.size_interval(0.001, 20_001, 0.95)
-        assert high is not None
         # The variance of one member is 0.26² / 3.
         held += low <= 0.26**2 / 3 / 0.001 <= high
     assert held >= 360
@@ -153,7 +152,6 @@ def test_the_interval_of_the_size_holds_the_luck_of_raw_scores(share: float) -> 
         loss = squared_loss(sample_of(block), two_chances)
         assert loss is not None
         low, high = loss.size_interval(0.001, 20_001, 0.95)
-        assert high is not None
         held += low <= variance / 0.001 <= high
     assert held >= 360
 

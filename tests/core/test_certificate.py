@@ -72,14 +72,10 @@ def test_a_level_that_makes_no_sense_is_refused(level: Any) -> None:
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ([1, 2], "at least two columns"),
-        ([[1], [2]], "at least two columns"),
-        ([[1.5, 2]], "whole numbers of votes"),
-        ([[-1, 2]], "whole numbers of votes"),
-        ([[np.nan, 2]], "NaN"),
-        ([["a", "b"]], "must hold numbers"),
+        ([1, 2], "at least two columns"), ([[1], [2]], "at least two columns"), ([[1.5, 2]], "whole numbers of votes"),
+        ([[-1, 2]], "whole numbers of votes"), ([[np.nan, 2]], "NaN"), ([["a", "b"]], "must hold numbers"),
     ],
-)
+)  # fmt: skip
 def test_counts_that_are_no_votes_are_refused(counts: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         is_settled(counts, 0.01)

@@ -73,7 +73,6 @@ def test_sums_by_code_of_weights_that_take_no_memory() -> None:
 def test_whole_numbers_are_counted(numbers: list[int]) -> None:
     found = whole_counts(np.array(numbers, dtype=np.float64))
     values, counts = np.unique(numbers, return_counts=True)
-    assert found is not None
     np.testing.assert_array_equal(found, [values, counts])
 
 

@@ -13,16 +13,7 @@ from scipy.interpolate import BSpline
 from scipy.stats import beta, binom
 
 from ens_plugin.core import row_model as density
-from ens_plugin.core.row_model import (
-    GRID,
-    Density,
-    PowerPrior,
-    RowGroups,
-    cell_weights,
-    design,
-    end_power,
-    fit_density,
-)
+from ens_plugin.core.row_model import GRID, Density, PowerPrior, RowGroups, cell_weights, design, end_power, fit_density
 
 FloatArray = NDArray[np.float64]
 

@@ -93,7 +93,6 @@ def test_every_member_counts_once_in_a_record() -> None:
     kind = np.random.default_rng(0).integers(0, 3, 120)
     votes, weight = votes_by_kind(kind, 60, 1), np.where(kind == 1, 3.0, 1.0)
     found = merge_alike(replace(sample_of(votes, 2), weight=weight), kind)
-    assert found is not None
     assert found.n_rows == 120
     records = found.sample
     np.testing.assert_array_equal(records.block.trials, [60, 60, 60])
@@ -108,8 +107,6 @@ def test_records_do_not_depend_on_the_numbers_of_the_kinds() -> None:
     kind = np.random.default_rng(0).integers(0, 5, 100)
     sample = sample_of(votes_by_kind(kind, 60, 1), 2)
     one, other = merge_alike(sample, kind), merge_alike(sample, 7 - kind)
-    assert one is not None
-    assert other is not None
     np.testing.assert_array_equal(one.sample.block.outputs, other.sample.block.outputs)
     np.testing.assert_array_equal(one.sample.weight, other.sample.weight)
 
@@ -125,5 +122,4 @@ def test_rows_that_are_known_to_be_equal_are_merged_from_four_each_on() -> None:
 def test_rows_that_no_member_tells_apart_are_merged() -> None:
     kind = np.random.default_rng(0).integers(0, 9, 300)
     found = merge_alike(sample_of(votes_by_kind(kind, 200, 1), 2), None)
-    assert found is not None
     assert sorted(found.sample.weight) == sorted(np.bincount(kind))

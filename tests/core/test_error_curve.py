@@ -140,17 +140,11 @@ def test_above_the_limit_the_message_says_what_can_be_answered() -> None:
 @pytest.mark.parametrize(
     ("wrong", "trials", "weight", "named"),
     [
-        ([1, 2], [3], None, "trials"),
-        ([4], [3], None, "wrong"),
-        ([-1], [3], None, "wrong"),
-        ([0], [0], None, "trials"),
-        ([np.nan], [3], None, "wrong"),
-        (["a"], [3], None, "wrong"),
-        ([1], [3], [1, 2], "weight"),
-        ([1], [3], [-1], "weight"),
-        ([1], [3], [0], "weight"),
+        ([1, 2], [3], None, "trials"), ([4], [3], None, "wrong"), ([-1], [3], None, "wrong"),
+        ([0], [0], None, "trials"), ([np.nan], [3], None, "wrong"), (["a"], [3], None, "wrong"),
+        ([1], [3], [1, 2], "weight"), ([1], [3], [-1], "weight"), ([1], [3], [0], "weight"),
     ],
-)
+)  # fmt: skip
 def test_bad_argument_is_named(wrong: list[float], trials: list[float], weight: list[float], named: str) -> None:
     with pytest.raises(InputError, match=named):
         binomial_curve(wrong, trials, [1], weight)

@@ -152,18 +152,11 @@ def test_an_even_subset_is_worth_the_odd_one_below(trials: int, data: st.DataObj
 @pytest.mark.parametrize(
     ("probability", "sizes", "named"),
     [
-        ([-0.1], [1], "probability"),
-        ([1.1], [1], "probability"),
-        ([np.nan], [1], "probability"),
-        ([], [1], "probability"),
-        ([[0.5]], [1], "probability"),
-        ([0.5], [0], "sizes"),
-        ([0.5], [1.5], "sizes"),
-        ([0.5], [np.nan], "sizes"),
-        ([0.5], [-np.inf], "sizes"),
-        ([0.5], [], "sizes"),
+        ([-0.1], [1], "probability"), ([1.1], [1], "probability"), ([np.nan], [1], "probability"),
+        ([], [1], "probability"), ([[0.5]], [1], "probability"), ([0.5], [0], "sizes"), ([0.5], [1.5], "sizes"),
+        ([0.5], [np.nan], "sizes"), ([0.5], [-np.inf], "sizes"), ([0.5], [], "sizes"),
     ],
-)
+)  # fmt: skip
 def test_bad_argument_is_named(probability: NDArray[np.float64], sizes: list[float], named: str) -> None:
     with pytest.raises(InputError, match=named):
         majority_error(probability, sizes)

@@ -50,7 +50,6 @@ def test_means_are_those_of_loops() -> None:
             weights.append(min(len(kinds[False]), 4))
     unit = np.arange(150) // 3
     found = mate_losses(losses, counted, drew, unit)
-    assert found is not None
     assert found.n_rows == len(rises)
     assert found.beside == pytest.approx(np.average(levels, weights=weights))
     assert found.without - found.beside == pytest.approx(np.average(rises, weights=weights))
@@ -74,7 +73,6 @@ def test_difference_has_its_standard_error_where_mates_are_as_good_as_any(shares
         rows = np.arange(300)
         drew = drawn_beside(Bags.from_mask(in_bag), rows) if kind == "beside" else in_bag[:, rng.permutation(300)]
         result = mate_losses(losses, ~in_bag, drew, rows // 10 if kind == "beside" else rows)
-        assert result is not None
         found.append(result.standard_errors)
     assert abs(np.mean(found)) < 0.35
     assert 0.7 < np.std(found) < 1.25
@@ -94,7 +92,6 @@ def test_losses_that_depend_on_the_row_before_are_found() -> None:
     losses[:, 1:] -= 0.2 * in_bag[:, :-1]
     drew = drawn_beside(Bags.from_mask(in_bag), np.arange(500))
     result = mate_losses(losses, ~in_bag, drew, np.arange(500) // 10)
-    assert result is not None
     assert result.standard_errors > 5.0
     assert 0.1 < result.without - result.beside < 0.2
 

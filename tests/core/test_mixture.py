@@ -162,7 +162,6 @@ def test_many_votes_replace_the_density_by_the_mean_posterior() -> None:
     """From 60 votes a row on; against Bayes' rule, row by row."""
     k, n, _ = draw(two_points, 200, 80, 7)
     fit = fit_mixture(k, n)
-    assert fit.density is not None
     prior = fit.density.weights
     posterior = np.array([binom.pmf(wrong, trials, fit.support) * prior for wrong, trials in zip(k, n, strict=True)])
     expected = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
@@ -172,7 +171,6 @@ def test_many_votes_replace_the_density_by_the_mean_posterior() -> None:
 def test_few_votes_keep_the_density() -> None:
     k, n, _ = draw(beta_rows, 200, 20, 8)
     fit = fit_mixture(k, n)
-    assert fit.density is not None
     np.testing.assert_array_equal(fit.weights, fit.density.weights)
 
 

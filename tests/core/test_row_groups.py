@@ -70,7 +70,6 @@ def test_weights_are_scaled_by_the_design_effect() -> None:
     assert weight.n_effective == pytest.approx(5.0)
     assert weight.effective().sum() == pytest.approx(5.0)
     some = weight.select(np.arange(10) < 4)
-    assert some.groups is not None
     assert some.groups.tolist() == [0, 0, 1, 1]
     assert some.n_effective == pytest.approx(2.0)
 

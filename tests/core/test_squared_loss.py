@@ -132,7 +132,6 @@ def test_members_that_agree_need_no_company() -> None:
 def test_recommended_size_is_the_smallest_within_the_tolerance(a: float, v: float, tolerance: float) -> None:
     fit = SquaredLoss(a, v, np.zeros((2, 2)))
     size = fit.size_within(tolerance, 10**9)
-    assert size is not None
     assert v / size <= tolerance * (1 + 1e-9)
     assert size == 1 or v / (size - 1) > tolerance * (1 - 1e-9)
     assert fit.size_within(tolerance, size) == size
@@ -158,7 +157,6 @@ def test_the_upper_bound_of_the_loss_at_the_upper_end_is_within_the_tolerance(lu
     """By 20 000 normal draws of the variance of one member, the loss at that size is allowed in 95 %."""
     fit = SquaredLoss(0.3, 0.5, np.diag([1e-4, 1e-3]), luck=luck)
     _, high = fit.size_interval(0.001, 20001, 0.9)
-    assert high is not None
     sd = np.hypot(np.sqrt(1e-3), luck)
     variance = 0.5 + sd * np.random.default_rng(0).standard_normal(20_000)
     assert np.mean(variance / high <= 0.001) == pytest.approx(0.95, abs=0.006)
@@ -175,13 +173,10 @@ def test_no_size_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"mean": [np.nan, 1.0]}, "mean"),
-        ({"variance": [1.0]}, "variance"),
-        ({"trials": [1.0, 5.0]}, "trials"),
-        ({"target": [np.inf, 1.0]}, "target"),
-        ({"weight": [0.0, 0.0]}, "weight"),
+        ({"mean": [np.nan, 1.0]}, "mean"), ({"variance": [1.0]}, "variance"), ({"trials": [1.0, 5.0]}, "trials"),
+        ({"target": [np.inf, 1.0]}, "target"), ({"weight": [0.0, 0.0]}, "weight"),
     ],
-)
+)  # fmt: skip
 def test_bad_argument_is_named(change: dict[str, list[float]], named: str) -> None:
     good = {"mean": [1.0, 2.0], "variance": [1.0, 1.0], "trials": [3.0, 3.0], "target": [1.0, 1.0]}
     with pytest.raises(InputError, match=named):
@@ -277,7 +272,6 @@ def test_the_interval_of_the_size_is_that_of_the_variance_and_of_the_luck_of_the
     covariance = np.array([[1e-4, correlation * 0.1], [correlation * 0.1, 100.0]])
     loss = SquaredLoss(1.0, 1000.0, covariance, luck=20.0)
     low, high = loss.size_interval(0.01, 10**7, 0.95)
-    assert high is not None
     sd = np.hypot(0.01, 0.02)
     assert [1.0 - low / 1e5, high / 1e5 - 1.0] == pytest.approx([1.959964 * sd] * 2, rel=1e-3)
     # At a size, errors in both terms add up.

@@ -32,17 +32,10 @@ from ens_plugin.papers.wrong_votes import as_confidence, as_counts
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
-        ([], "empty"),
-        ([[1.0]], "one dimension"),
-        (1.0, "one dimension"),
-        ([np.nan], "NaN"),
-        ([np.inf], "infinite"),
-        (["x"], "numbers"),
-        ([None], "numbers|NaN"),
-        ([[1], [1, 2]], "numbers"),
-        ([1.0, 2.0, 3.0], "length 2"),
+        ([], "empty"), ([[1.0]], "one dimension"), (1.0, "one dimension"), ([np.nan], "NaN"), ([np.inf], "infinite"),
+        (["x"], "numbers"), ([None], "numbers|NaN"), ([[1], [1, 2]], "numbers"), ([1.0, 2.0, 3.0], "length 2"),
     ],
-)
+)  # fmt: skip
 def test_values_name_the_argument_and_the_fault(values: Any, fault: str) -> None:
     with pytest.raises(InputError, match=f"^outputs .*({fault})"):
         as_values(values, "outputs", 2 if fault == "length 2" else None)

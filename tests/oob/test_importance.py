@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
 from ens_plugin import oob_permutation_importance
@@ -56,10 +56,6 @@ def probabilities_of(members: Any) -> Any:
     return lambda table: np.stack([member.predict_proba(table) for member in members])
 
 
-def votes_of(members: Any, n_labels: int) -> Any:
-    return lambda table: np.stack([np.eye(n_labels)[member.predict(table)] for member in members])
-
-
 class TestBruteForce:
     """Importances are those of the members' own predictions, library by library."""
 
@@ -95,12 +91,6 @@ class TestBruteForce:
         np.testing.assert_allclose(found.importances, expected, atol=1e-12)
         assert "Nothing in this model shows" in found.warnings[0]
 
-    def test_bagging_without_replacement(self) -> None:
-        model = BaggingRegressor(Ridge(), 10, bootstrap=False, max_samples=0.5, random_state=0).fit(X, Y)
-        found = oob_permutation_importance(model, X, Y, n_repeats=2)
-        expected = brute_force(values_of(model.estimators_), in_bag_of(model.estimators_samples_), X, Y)
-        np.testing.assert_allclose(found.importances, expected, atol=1e-8)
-
     def test_lightgbm(self) -> None:
         labels = (np.median(Y) < Y).astype(int)
         model = lightgbm.LGBMClassifier(**LIGHTGBM).fit(X, labels)
@@ -132,19 +122,6 @@ class TestBruteForce:
         assert found.n_rows == np.count_nonzero(~in_bag.all(axis=0)) < N
         assert not any("left out" in text for text in found.warnings)
         np.testing.assert_allclose(found.importances, brute_force(predict, in_bag, X, Y), rtol=1e-3, atol=1e-3)
-
-    def test_models_of_ones_own(self) -> None:
-        drawn = np.random.default_rng(0).integers(0, N, (8, N))
-        frame = pd.DataFrame(X3, columns=list("abcde"))
-        trees = [DecisionTreeClassifier(max_depth=2).fit(frame.iloc[rows], Y3[rows]) for rows in drawn]
-        ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
-        found = oob_permutation_importance(ensemble, frame, Y3, n_repeats=1)
-        plain = [DecisionTreeClassifier(max_depth=2).fit(X3[rows], Y3[rows]) for rows in drawn]
-        for own, other in zip(plain, trees, strict=True):
-            own.tree_ = other.tree_
-        expected = brute_force(probabilities_of(plain), in_bag_of(drawn), X3, Y3, n_repeats=1)
-        np.testing.assert_allclose(found.importances, expected, atol=1.1 / N)
-        assert found.feature_names == ("a", "b", "c", "d", "e")
 
 
 class TestColumns:
@@ -207,16 +184,6 @@ class TestColumns:
         ridge = BaggingRegressor(Ridge(), 20, random_state=0).fit(table[:, :7], Y)
         assert oob_permutation_importance(ridge, table[:, :7], Y).importances[6].tolist() == [0.0] * 5
 
-    def test_two_copies_share_what_one_had(self) -> None:
-        single = RandomForestRegressor(30, max_features=0.5, random_state=0).fit(X, Y)
-        table = np.column_stack([X, X[:, 3]])
-        double = RandomForestRegressor(30, max_features=0.5, random_state=0).fit(table, Y)
-        alone = oob_permutation_importance(single, X, Y).importances_mean[3]
-        found = oob_permutation_importance(double, table, Y)
-        both = found.importances_mean[[3, 6]]
-        assert (both > 3 * found.standard_error[[3, 6]]).all()
-        assert both.max() < 0.8 * alone
-
 
 class TestRefusals:
     def test_rows_that_are_not_those_of_training(self) -> None:
@@ -235,20 +202,16 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"n_repeats": 0}, "n_repeats"),
-            ({"n_repeats": 1.5}, "n_repeats"),
+            ({"n_repeats": 0}, "n_repeats"), ({"n_repeats": 1.5}, "n_repeats"),
             ({"n_repeats": 10**30}, "n_repeats must be a whole number of at most 100000"),
-            ({"max_rows": 1}, "max_rows"),
-            ({"max_rows": 10**400}, "max_rows must be a whole number of at most"),
-            ({"random_state": -1}, "random_state"),
-            ({"n_jobs": 0}, "n_jobs"),
+            ({"max_rows": 1}, "max_rows"), ({"max_rows": 10**400}, "max_rows must be a whole number of at most"),
+            ({"random_state": -1}, "random_state"), ({"n_jobs": 0}, "n_jobs"),
             ({"metric": "roc_auc"}, "'roc_auc' is for labels"),
             ({"metric": lambda y, mean: np.nan}, "must return a finite number"),
             ({"metric": lambda y, mean: 0.0, "sample_weight": np.ones(N)}, "takes no weights"),
-            ({"sample_weight": np.ones(3)}, "sample_weight"),
-            ({"groups": np.zeros(N)}, "single group"),
+            ({"sample_weight": np.ones(3)}, "sample_weight"), ({"groups": np.zeros(N)}, "single group"),
         ],
-    )
+    )  # fmt: skip
     def test_wrong_options(self, options: dict[str, Any], words: str) -> None:
         model = RandomForestRegressor(10, random_state=0).fit(X, Y)
         with pytest.raises(InputError, match=words):
@@ -262,6 +225,15 @@ class TestRefusals:
         ):
             oob_permutation_importance(model, X, Y)
 
+    def test_tables_without_columns_to_permute(self) -> None:
+        class Table:
+            def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+                return X
+
+        model = make_pipeline(StandardScaler(), RandomForestRegressor(10, random_state=0)).fit(X, Y)
+        with pytest.raises(InputError, match="is of type Table, whose columns cannot be permuted"):
+            oob_permutation_importance(model, Table(), Y)
+
     def test_rows_in_every_bag(self) -> None:
         with pytest.raises(TooFewMembersError, match="in the bag of every member"):
             oob_permutation_importance(RandomForestRegressor(2, random_state=0).fit(X, Y), X, Y)
@@ -272,23 +244,6 @@ class TestRefusals:
         ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
         with pytest.raises(TooFewMembersError, match="3 of 3 rows of label 1"):
             oob_permutation_importance(ensemble, X, rare)
-
-    def test_tables_without_columns_to_permute(self) -> None:
-        class Table:
-            def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
-                return X
-
-        model = make_pipeline(StandardScaler(), RandomForestRegressor(10, random_state=0)).fit(X, Y)
-        with pytest.raises(InputError, match="is of type Table, whose columns cannot be permuted"):
-            oob_permutation_importance(model, Table(), Y)
-
-
-def test_regression_trees_of_ones_own_need_no_frame() -> None:
-    drawn = np.random.default_rng(0).integers(0, N, (12, N))
-    trees = [DecisionTreeRegressor(random_state=0).fit(X[rows], Y[rows]) for rows in drawn]
-    ensemble = ens_plugin.CustomEnsemble.from_estimators(trees, drawn)
-    found = oob_permutation_importance(ensemble, X, Y, n_repeats=2)
-    np.testing.assert_allclose(found.importances, brute_force(values_of(trees), in_bag_of(drawn), X, Y), atol=1e-9)
 
 
 def test_a_metric_shows_no_standard_errors() -> None:

@@ -70,65 +70,7 @@ class TestErrors:
         one, two = (oob_permutation_importance(model, X3, Y3, n_jobs=n_jobs).importances for n_jobs in (1, 2))
         np.testing.assert_array_equal(one, two)
         assert (one != oob_permutation_importance(model, X3, Y3, random_state=1).importances).any()
-
-    def test_some_rows_stand_for_all(self) -> None:
-        model = RandomForestRegressor(30, random_state=0).fit(X, Y)
-        found = oob_permutation_importance(model, X, Y, max_rows=40)
-        whole = oob_permutation_importance(model, X, Y)
-        assert found.n_rows == 40
-        assert (
-            oob_permutation_importance(model, X, Y, max_rows=10**6).importances.tolist() == whole.importances.tolist()
-        )
-        assert found.standard_error[3] > whole.standard_error[3]
-
-    def test_signs_agree_with_importances_of_single_trees(self) -> None:
-        """As R's randomForest has them: each tree's own error on its own out-of-bag rows."""
-        model = RandomForestRegressor(60, random_state=0).fit(X, Y)
-        in_bag, rng = in_bag_of(model.estimators_samples_), np.random.default_rng(0)
-        by_tree = np.zeros((60, 6))
-        for tree, member in enumerate(model.estimators_):
-            rows = np.flatnonzero(~in_bag[tree])
-            before = np.mean((member.predict(X[rows]) - Y[rows]) ** 2)
-            for column in range(6):
-                table = X[rows].copy()
-                table[:, column] = rng.permutation(table[:, column])
-                by_tree[tree, column] = np.mean((member.predict(table) - Y[rows]) ** 2) - before
-        found = oob_permutation_importance(model, X, Y)
-        clear = found.importances_mean > 3 * found.standard_error
-        assert clear.sum() >= 3
-        assert (by_tree.mean(axis=0)[clear] > 0).all()
-
-    def test_result_is_a_table_and_a_picture(self) -> None:
-        found = oob_permutation_importance(RandomForestRegressor(20, random_state=0).fit(X, Y), X, Y)
-        frame = found.to_frame()
-        assert frame.index.tolist() == [f"x{column}" for column in range(6)]
-        np.testing.assert_array_equal(frame["standard_error"], found.standard_error)
-        ax = found.plot()
-        assert ax.get_yticklabels()[-1].get_text() == frame["importances_mean"].idxmax()
-        assert len(ax.patches) == 6
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_columns_of_noise_have_importances_within_three_standard_errors_of_none() -> None:
-    """Over 200 data sets of two kinds; coverage is printed, and is at least 98 % for regression and for labels."""
-    for is_classifier in (False, True):
-        ratios, clear = [], []
-        for seed in range(100):
-            rng = np.random.default_rng(seed)
-            table = rng.normal(size=(150, 6))
-            values = table[:, 0] + table[:, 1] + rng.normal(size=150)
-            kind = RandomForestClassifier if is_classifier else RandomForestRegressor
-            target = values > 0 if is_classifier else values
-            model = kind(30, random_state=seed).fit(table, target)
-            found = oob_permutation_importance(model, table, target)
-            clear.append(found.importances_mean[:2] > 2 * found.standard_error[:2])
-            ratios.append(found.importances_mean[2:] / found.standard_error[2:])
-        within = [float(np.mean(np.abs(ratios) < width)) for width in (1, 2, 3)]
-        print(f"classifier {is_classifier}: within 1, 2, 3 standard errors {within}, mean ratio {np.mean(ratios):.2f}")
-        assert np.mean(clear) > 0.9
-        assert within[1] > 0.9
-        assert within[2] > 0.98
+        assert oob_permutation_importance(model, X3, Y3, max_rows=40).n_rows == 40
 
 
 @pytest.mark.slow

@@ -18,21 +18,12 @@ from sklearn.svm import LinearSVC
 import ens_plugin
 from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis import evidence as row_blocks
-from ens_plugin.errors import (
-    BagError,
-    DataMismatchError,
-    EnsPluginWarning,
-    InputError,
-    TooFewMembersError,
-    WeakEstimateWarning,
-)
+from ens_plugin.errors import BagError, DataMismatchError, EnsPluginWarning, InputError, TooFewMembersError
 from tests.adapters.cases import CASES, NAMES, WITH_BAGS, X3, XR, Y2, Y3, YR, for_cases
 from tests.adapters.harness import Case, permutation, take_rows
 from tests.oob.member_outputs import mask_of, member_predictions
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-# Said of linear trees, rightly, and tested where it belongs.
 
 with_bags = for_cases(WITH_BAGS)
 stored = for_cases([c for c in CASES if not c.name.startswith(("pasting", "custom", "lightgbm", "xgboost", "spark"))])
@@ -129,12 +120,6 @@ def test_frame_has_the_index_of_the_rows(wrap: Any) -> None:
     np.testing.assert_array_equal(frame["n_members"].to_numpy(), found.n_members)
 
 
-def test_frame_of_values() -> None:
-    frame = ens_plugin.oob_predictions(RandomForestRegressor(**FOREST).fit(XR, YR), XR).to_frame()
-    assert list(frame.columns) == ["value", "n_members"]
-    assert frame.index.equals(pd.RangeIndex(len(YR)))
-
-
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_blocks_and_threads_change_no_bit(n_jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for model, X in ((forest(max_depth=3), X3), (RandomForestRegressor(**FOREST).fit(XR, YR), XR)):
@@ -167,37 +152,6 @@ def test_identical_rows_are_a_group() -> None:
     np.testing.assert_array_equal(found.values, named.values)
     with pytest.raises(InputError, match="pass y"):
         ens_plugin.oob_predictions(model, X, groups="identical")
-
-
-def test_copies_are_warned_of() -> None:
-    X, y = np.concatenate([X3, X3]), np.concatenate([Y3, Y3])
-    model = RandomForestClassifier(oob_score=True, **FOREST).fit(X, y)
-    with pytest.warns(WeakEstimateWarning, match="look like copies"):
-        found = ens_plugin.oob_predictions(model, X, y)
-    np.testing.assert_array_equal(found.values, model.oob_decision_function_)
-
-
-def test_groups_in_every_bag_are_refused() -> None:
-    with pytest.raises(TooFewMembersError, match=r"No row is out of bag for any member .* smaller groups"):
-        ens_plugin.oob_predictions(forest(), X3, groups=np.arange(len(Y3)) % 2)
-
-
-def test_weights_and_imbalance() -> None:
-    """Rows of a rare label drawn by weight: few members, whose mean is still theirs alone."""
-    y = np.where(np.arange(len(Y3)) < 6, 1, 0)
-    model = forest(y, class_weight="balanced", max_depth=3)
-    in_bag = mask_of(list(model.estimators_samples_), len(y))
-    expected, n_members = member_predictions(model, X3, in_bag)
-    found = ens_plugin.oob_predictions(model, X3, y)
-    np.testing.assert_array_equal(found.n_members, n_members)
-    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
-
-
-def test_many_labels() -> None:
-    y = np.arange(len(Y3)) % 40
-    model = forest(y, oob_score=True, n_estimators=40)
-    found = ens_plugin.oob_predictions(model, X3, y)
-    np.testing.assert_array_equal(found.values, model.oob_decision_function_)
 
 
 def test_labels_that_a_member_never_met_have_probability_zero() -> None:
@@ -240,28 +194,20 @@ def test_two_rows_that_changed_places_are_refused_where_predictions_are_stored()
     [
         ({"y": Y3[:-1]}, "X has 160 rows and y has 159"),
         ({"y": np.where(Y3 == 0, 9, Y3)}, "labels that the ensemble does not have"),
-        ({"groups": np.arange(3)}, "groups has 3 entries"),
-        ({"groups": "other"}, "groups must hold"),
-        ({"n_jobs": 0}, "n_jobs"),
-        ({"X": X3[:0]}, "0 sample"),
-        ({"X": X3[:, :4]}, "X has 4 columns"),
+        ({"groups": np.arange(3)}, "groups has 3 entries"), ({"groups": "other"}, "groups must hold"),
+        ({"n_jobs": 0}, "n_jobs"), ({"X": X3[:0]}, "0 sample"), ({"X": X3[:, :4]}, "X has 4 columns"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ens_plugin.oob_predictions(forest(), **{"X": X3, **options})
 
 
-def test_no_bootstrap_is_refused() -> None:
+def test_rows_that_no_member_left_out_are_refused() -> None:
     with pytest.raises(BagError, match=r"without bootstrap.*predicted by its own predict"):
         ens_plugin.oob_predictions(forest(bootstrap=False), X3, Y3)
-
-
-def test_one_tree_is_enough() -> None:
-    model = forest(n_estimators=1)
-    found = ens_plugin.oob_predictions(model, X3, Y3)
-    out = found.n_members == 1
-    np.testing.assert_array_equal(found.labels[out], model.estimators_[0].predict(X3[out]).astype(int))
+    with pytest.raises(TooFewMembersError, match=r"No row is out of bag for any member .* smaller groups"):
+        ens_plugin.oob_predictions(forest(), X3, groups=np.arange(len(Y3)) % 2)
 
 
 def test_the_text_of_predictions_is_their_first_rows() -> None:

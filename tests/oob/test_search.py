@@ -14,16 +14,14 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401  (what makes the halving searches importable)
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_validate
 
 import ens_plugin
 from ens_plugin import OneFold, make_oob_scorer
-from ens_plugin.errors import BagError, DataMismatchError, InputError, WeakEstimateWarning
+from ens_plugin.errors import BagError, DataMismatchError, InputError
 
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 forwards_weights = pytest.mark.skipif(RELEASE < (1, 7), reason="searches pass sample_weight to scorers since 1.7")
@@ -49,27 +47,10 @@ def test_score_is_minus_the_error_of_one_fit_on_all_rows() -> None:
     assert search.n_splits_ == 1
 
 
-@pytest.mark.parametrize("size", [7, 1000])
-def test_score_at_a_size(size: int) -> None:
-    score = make_oob_scorer(size=size)(MODEL, X, Y)
-    assert score == -ens_plugin.analyze(MODEL, X, Y).error_curve.at(size)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "wrap"),
-    [
-        (RandomForestRegressor(25, random_state=0), lambda rows: rows),
-        (BaggingRegressor(n_estimators=25, random_state=0), lambda rows: rows),
-        (make_pipeline(StandardScaler(), RandomForestRegressor(25, random_state=0)), pd.DataFrame),
-    ],
-    ids=["forest", "bagging", "pipeline"],
-)
-def test_regressions_and_pipelines(estimator: Any, wrap: Any) -> None:
-    rows = np.random.default_rng(0).random((120, 3))
-    table, y = wrap(rows), rows @ [1.0, 2.0, 3.0]
-    search = GridSearchCV(estimator, {}, scoring=make_oob_scorer(), **OPTIONS).fit(table, y)
-    expected = ens_plugin.analyze(clone(estimator).fit(table, y), table, y).error_curve.asymptote
-    assert search.best_score_ == -expected
+def test_score_at_a_size() -> None:
+    curve = ens_plugin.analyze(MODEL, X, Y).error_curve
+    for size in (7, 1000):
+        assert make_oob_scorer(size=size)(MODEL, X, Y) == -curve.at(size)
 
 
 def brier(y: Any, probability: Any) -> float:
@@ -88,14 +69,6 @@ def test_direction_is_that_of_the_report(monkeypatch: pytest.MonkeyPatch) -> Non
     assert make_oob_scorer()(MODEL, X, Y) == -score
 
 
-@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_several_scorers(n_jobs: int) -> None:
-    scoring = {"infinite": make_oob_scorer(), "seven": make_oob_scorer(size=7)}
-    search = GridSearchCV(FOREST, {}, scoring=scoring, refit="seven", n_jobs=n_jobs, **OPTIONS).fit(X, Y)
-    assert -search.cv_results_["mean_test_infinite"][0] == error({})
-    assert search.cv_results_["mean_test_infinite"][0] > search.best_score_
-
-
 def test_scorer_is_cloned_pickled_and_printed() -> None:
     scorer = make_oob_scorer(brier, size=50)
     twin = pickle.loads(pickle.dumps(clone(scorer, safe=False)))
@@ -110,30 +83,7 @@ def test_sizes_that_are_none(size: Any) -> None:
         make_oob_scorer(size=size)
 
 
-@pytest.mark.slow
-def test_halving_over_the_number_of_members() -> None:
-    search = HalvingGridSearchCV(
-        FOREST, {"min_samples_leaf": [1, 40]}, resource="n_estimators", min_resources=15, max_resources=30, factor=2,
-        scoring=make_oob_scorer(), return_train_score=False, **OPTIONS,
-    ).fit(X, Y)  # fmt: skip
-    assert search.n_resources_ == [15, 30]
-    results = pd.DataFrame(search.cv_results_)
-    for _, row in results.iterrows():
-        assert -row["mean_test_score"] == error(row["params"])
-    assert len(results) == 3
-
-
-@pytest.mark.slow
-def test_halving_over_the_rows() -> None:
-    arguments: dict[str, Any] = {"min_resources": 60, "factor": 2, "scoring": make_oob_scorer(), **OPTIONS}
-    arguments["return_train_score"] = False
-    search = HalvingGridSearchCV(FOREST, GRID, random_state=0, **arguments).fit(X, Y)
-    assert search.n_resources_[0] == 60
-    with pytest.raises(DataMismatchError, match="give it an integer random_state"):
-        HalvingGridSearchCV(FOREST, GRID, **arguments).fit(X, Y)
-
-
-def test_a_setting_without_bags() -> None:
+def test_a_setting_without_bags_and_folds_are_refused() -> None:
     grid = {"bootstrap": [True, False]}
     with pytest.raises(
         BagError, match=r"This setting cannot be scored .* trained without bootstrap, .* leave the setting"
@@ -147,16 +97,10 @@ def test_a_setting_without_bags() -> None:
         lenient.fit(X, Y)
     assert np.isnan(lenient.cv_results_["mean_test_score"]).tolist() == [False, True]
     assert lenient.best_params_ == {"bootstrap": True}
-
-
-def test_folds_are_refused() -> None:
     with pytest.raises(DataMismatchError, match=r"cv=ens_plugin.OneFold\(\)"):
         GridSearchCV(FOREST, {}, scoring=make_oob_scorer(), cv=3, error_score="raise").fit(X, Y)
-
-
-def test_no_target_is_refused() -> None:
     with pytest.raises(InputError, match="needs the target"):
-        make_oob_scorer()(clone(FOREST).fit(X, Y), X)
+        make_oob_scorer()(MODEL, X)
 
 
 def test_one_fold_has_all_rows_in_order() -> None:
@@ -216,15 +160,3 @@ def test_groups_without_metadata_routing() -> None:
     search = GridSearchCV(forest, {}, scoring=partial(make_oob_scorer(), groups=groups), **OPTIONS).fit(X, Y)
     expected = ens_plugin.analyze(clone(forest).fit(X, Y), X, Y, groups=groups).error_curve.asymptote
     assert search.best_score_ == -expected
-
-
-def test_a_doubt_is_warned_of() -> None:
-    # Copies in random order.
-    y = np.random.default_rng(1).integers(0, 2, 80).repeat(2)
-    order = np.random.default_rng(2).permutation(y.size)
-    rows, y = np.random.default_rng(0).random((80, 3)).repeat(2, axis=0)[order], y[order]
-    model = clone(FOREST).fit(rows, y)
-    (doubt,) = ens_plugin.analyze(model, rows, y).basis.doubts
-    with pytest.warns(WeakEstimateWarning) as caught:
-        make_oob_scorer()(model, rows, y)
-    assert [str(warning.message) for warning in caught] == [doubt]

@@ -64,11 +64,6 @@ class TestIntervals:
         assert factor.max() < 1
         assert np.ptp(limits) < np.ptp(np.quantile(residuals, [0.05, 0.95], method="weibull"))
 
-    def test_higher_levels_give_wider_intervals_that_hold_narrower_ones(self) -> None:
-        model = forest().fit(X, Y)
-        inner, outer = (offsets(predict_with_uncertainty(model, X, Y, NEW, interval_level=p)) for p in (0.5, 0.95))
-        assert outer[0] < inner[0] < inner[1] < outer[1]
-
     def test_too_few_rows_for_a_level_are_refused(self) -> None:
         model = forest().fit(X[:38], Y[:38])
         with pytest.raises(InputError, match=r"level 0\.95 needs at least 39 rows .* there are 38"):
@@ -86,16 +81,6 @@ class TestIntervals:
         assert grouped[1] - grouped[0] > 1.5 * (alone[1] - alone[0])
         with pytest.raises(InputError, match="at least 39 groups"):
             predict_with_uncertainty(model, table, target, NEW, groups=groups // 2)
-
-    def test_copies_are_doubted_or_grouped(self) -> None:
-        table, target = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
-        model = forest(60, max_samples=0.5).fit(table, target)
-        doubted = predict_with_uncertainty(model, table, target, NEW)
-        assert any("look like copies" in warning for warning in doubted.warnings)
-        found = predict_with_uncertainty(model, table, target, NEW, groups="identical")
-        named = predict_with_uncertainty(model, table, target, NEW, groups=np.repeat(np.arange(N), 2))
-        np.testing.assert_array_equal(found.upper, named.upper)
-        np.testing.assert_allclose(found.standard_error, named.standard_error)
 
     def test_weights_move_the_quantiles(self) -> None:
         model = forest().fit(X, Y)
@@ -164,6 +149,7 @@ class TestPredictions:
         np.testing.assert_array_equal(single.standard_error, found.standard_error)
         pairs = predict_with_uncertainty(regressor, X, Y, NEW, groups=np.arange(N) // 2)
         assert np.isnan(pairs.standard_error).all()
+        assert pairs.standard_error_kind == "unknown"
         assert "only for bags drawn with replacement" in pairs.warnings[-1]
         kind = xgboost.XGBRFClassifier(**XGBOOST) if library == "xgboost" else lightgbm.LGBMClassifier(**LIGHTGBM)
         codes = np.unique(LABELS, return_inverse=True)[1]
@@ -174,14 +160,6 @@ class TestPredictions:
             # Its trees of several labels have bags of their own, for which no formula is known.
             assert np.isnan(shares.standard_error).all()
             assert any(text.startswith("The standard error is not known.") for text in shares.warnings)
-
-    def test_trees_that_share_bags_have_an_interval_but_no_standard_error(self) -> None:
-        model = lightgbm.LGBMRegressor(**{**LIGHTGBM, "subsample_freq": 5, "n_estimators": 50}).fit(X, Y)
-        found = predict_with_uncertainty(model, X, Y, NEW, interval_level=0.8)
-        assert np.isnan(found.standard_error).all()
-        assert found.standard_error_kind == "unknown"
-        assert "different bags" in found.warnings[-1]
-        assert np.isfinite(found.lower).all()
 
     def test_few_members_have_no_standard_error(self) -> None:
         drawn = np.arange(N) % 3 != np.arange(3)[:, None]
@@ -203,6 +181,13 @@ class TestPredictions:
         assert frame.index.tolist() == new.index.tolist()
         assert frame.columns.tolist() == ["prediction", "standard_error", "lower", "upper"]
         assert predict_with_uncertainty(model, table, Y, new, n_jobs=2).to_frame().equals(frame)
+
+    def test_many_rows_are_a_short_text_with_the_warnings(self) -> None:
+        found = predict_with_uncertainty(forest(20).fit(X, Y), X, Y, np.tile(NEW, (6, 1)))
+        text = str(found)
+        assert text.startswith("PredictionUncertainty of 150 rows, of which these are the first 5:")
+        assert max(map(len, text.splitlines())) <= 80
+        assert text.count("Warning: ") == len(found.warnings) > 0
 
 
 class TestKindOfStandardError:
@@ -233,7 +218,7 @@ class TestRefusals:
         model = forest().fit(X, Y)
         with pytest.raises(DataMismatchError):
             predict_with_uncertainty(model, X[::-1], Y[::-1], NEW)
-        with pytest.raises(DataMismatchError):
+        with pytest.raises(DataMismatchError, match=r"X_new cannot be predicted\. X has 3 columns"):
             predict_with_uncertainty(model, X, Y, NEW[:, :3])
         with pytest.raises(InputError, match=r"no rows|0 sample"):
             predict_with_uncertainty(model, X, Y, NEW[:0])

@@ -22,7 +22,6 @@ def new_axes(inches: tuple[float, float] = (6.4, 4.0)) -> Axes:
 
 def draw(ax: Axes) -> Figure:
     figure = ax.get_figure()
-    assert figure is not None
     figure.draw_without_rendering()
     return figure
 

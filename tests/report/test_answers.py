@@ -18,7 +18,7 @@ from ens_plugin.report.answers import answer_lines, headline, markdown_answers, 
 from ens_plugin.report.result import with_findings
 from ens_plugin.report.text import gain_texts, interval_in_measure, measured_text, member_noun
 from tests import reports
-from tests.reports import above_largest, with_doubts, with_notes
+from tests.reports import with_doubts
 
 REPORTS = reports.all_reports()
 CLASSIFICATION, REGRESSION, SCORE = (REPORTS[name] for name in ("classification", "regression", "score"))
@@ -42,9 +42,6 @@ def sized(found: SizeRecommendation, n_members: int, **changes: Any) -> Ensemble
     wanted = replace(wanted, agreement=agreement)
     report = replace(CLASSIFICATION, n_members=n_members, mean_oob_members=0.368 * n_members)
     return replace(report, recommendation=wanted, criteria=(wanted,))
-
-
-# ---------------------------------------------------------------------------- the first answer
 
 
 @pytest.mark.parametrize(
@@ -101,36 +98,12 @@ def test_the_first_answer(report: EnsembleReport, words: str) -> None:
     assert more(report) == words
 
 
-def of_values(n_members: int) -> EnsembleReport:
-    """The regression with another number of members."""
-    found = replace(REGRESSION.recommendation, loss=REGRESSION.recommendation.loss_at(n_members))
-    return replace(REGRESSION, n_members=n_members, recommendation=found, criteria=(found,))
-
-
-def test_more_members_bring_values_nearer_or_not() -> None:
-    assert more(of_values(140)) == "No. With more, it would be off by 55.9 instead of 56.1."
-    assert more(of_values(15_000)).startswith(
-        "No, fewer: 131 are off by 56.1 instead of 55.9 and save 99 % of size and time"
-    )
-
-
 def test_a_metric_has_its_own_name() -> None:
     few = replace(SCORE, n_members=31, recommendation=replace(SCORE.recommendation, loss=0.0049), criteria=())
     assert more(few) == "No. With more, roc_auc would be 0.957 instead of 0.952."
     fewer = replace(SCORE, n_members=10, recommendation=replace(SCORE.recommendation, loss=0.015), criteria=())
     assert more(fewer) == "Yes, 31 in total: roc_auc 0.952 instead of 0.942."
     assert more(replace(few, n_members=20_001)).startswith("No, fewer: 31 give roc_auc 0.952 instead of 0.957")
-    assert answers(SCORE)["How good?"] == "roc_auc 0.956 on new rows (0.936 to 0.976)."
-
-
-def test_a_size_is_enough_only_where_it_is_in_every_respect() -> None:
-    both = [
-        replace(found, is_required=True)
-        for found in (sized(ERROR, 60).recommendation, sized(PROBABILITY, 60).recommendation)
-    ]
-    assert [found.is_enough for found in both] == [True, False]
-    report = replace(sized(ERROR, 60), criteria=tuple(both), recommendation=both[1])
-    assert more(report).startswith("Yes, 119 in total: the probabilities get better")
 
 
 def test_accuracy_that_falls_with_the_size_has_no_highest_value_at_infinity() -> None:
@@ -151,12 +124,6 @@ def test_a_smaller_odd_size_is_a_cut_where_votes_of_the_even_one_tie() -> None:
     assert more(report).startswith("No, fewer: 45 give 95.8 % as well and save 10 % of size and time")
     same = replace(tied, size=50)
     assert more(replace(report, recommendation=same, criteria=(same,))).startswith("No. With more, ")
-
-
-def test_more_than_the_largest_size_is_more_than_there_are() -> None:
-    small = replace(above_largest(PROBABILITY), max_size=101, loss=0.01)
-    report = replace(CLASSIFICATION, recommendation=small, criteria=())
-    assert more(report) == "Yes, more than 200: 200 give 95.9 %; none gives over 95.9 %."
 
 
 def test_a_loss_that_is_not_known_gives_no_answer_and_no_control_characters() -> None:
@@ -180,41 +147,46 @@ def test_a_curve_that_begins_above_the_present_size() -> None:
     assert "nan" not in report.summary()
 
 
-# ------------------------------------------------------------------------------------- quality
-
-
-def test_accuracy_stands_beside_that_of_the_commonest_label() -> None:
-    assert answers(CLASSIFICATION)["How good?"] == (
-        "95.9 % right on new rows (93.9 to 97.2). Always the commonest label: 62.7 %."
-    )
-    unknown = replace(CLASSIFICATION, basis=replace(CLASSIFICATION.basis, baseline_error=math.nan))
-    assert answers(unknown)["How good?"] == "95.9 % right on new rows (93.9 to 97.2)."
-
-
-def test_the_root_of_a_squared_error_stands_beside_that_of_the_mean() -> None:
-    assert answers(REGRESSION)["How good?"] == (
-        "Off by 56.2 as a rule (RMSE, 52.4 to 59.8); always the mean: 77.0; R2 0.47."
-    )
-    constant = replace(REGRESSION, basis=replace(REGRESSION.basis, baseline_error=0.0))
-    assert answers(constant)["How good?"] == "Off by 56.2 as a rule (RMSE, 52.4 to 59.8)."
-
-
-def test_the_accuracy_is_that_of_errors_of_labels_alone() -> None:
-    assert CLASSIFICATION.accuracy == 1.0 - CLASSIFICATION.error
-    assert np.isnan(REGRESSION.accuracy)
-    assert np.isnan(SCORE.accuracy)
+GROUPED, ALONE, UNKNOWN = (
+    replace(CLASSIFICATION, basis=replace(CLASSIFICATION.basis, **changes))
+    for changes in ({"n_groups": 57}, {"n_groups": 569}, {"baseline_error": math.nan})
+)
+YES = "Yes, if each {} is another case: 569 rows{}, about {} each that never saw it; nothing suspicious found."
+NO = "No: 29 rows are too few; the interval shows how little they tell."
+CONSTANT = replace(REGRESSION, basis=replace(REGRESSION.basis, baseline_error=0.0))
 
 
 @pytest.mark.parametrize(
-    ("here", "there", "texts"),
+    ("report", "question", "words"),
     [
-        (0.03649, 0.03651, ("96.4 %", "96.4 %")),
-        (0.0360, 0.0350, ("96.4 %", "96.5 %")),
-        (0.0360, 0.03551, ("96.4 %", "96.4 %")),
-        (0.0031, 0.0029, ("99.69 %", "99.71 %")),
-        (0.0, 0.0, ("100.0 %", "100.0 %")),
+        (CLASSIFICATION, "How good?", "95.9 % right on new rows (93.9 to 97.2). Always the commonest label: 62.7 %."),
+        (UNKNOWN, "How good?", "95.9 % right on new rows (93.9 to 97.2)."),
+        (REGRESSION, "How good?", "Off by 56.2 as a rule (RMSE, 52.4 to 59.8); always the mean: 77.0; R2 0.47."),
+        (CONSTANT, "How good?", "Off by 56.2 as a rule (RMSE, 52.4 to 59.8)."),
+        (SCORE, "How good?", "roc_auc 0.956 on new rows (0.936 to 0.976)."),
+        (CLASSIFICATION, "Trust it?", YES.format("row", "", "74 trees")),
+        (ALONE, "Trust it?", YES.format("row", "", "74 trees")),
+        (GROUPED, "Trust it?", YES.format("group", " of 57 groups", "74 trees")),
+        (replace(sized(ERROR, 1), mean_oob_members=1.2), "Trust it?", YES.format("row", "", "1 tree")),
+        (
+            REPORTS["custom_metric"], "Trust it?",
+            "Yes, if each row is another case and no tree was trained on these rows: 569 rows, all 200 trees each; "
+            "nothing suspicious found.",
+        ),
+        (replace(CLASSIFICATION, n_rows=29), "Trust it?", NO),
     ],
-)
+)  # fmt: skip
+def test_the_other_answers(report: EnsembleReport, question: str, words: str) -> None:
+    assert answers(report)[question] == words
+
+
+ROUNDED = [
+    (0.03649, 0.03651, ("96.4 %", "96.4 %")), (0.0360, 0.0350, ("96.4 %", "96.5 %")),
+    (0.0360, 0.03551, ("96.4 %", "96.4 %")), (0.0031, 0.0029, ("99.69 %", "99.71 %")), (0.0, 0.0, ("100.0 %",) * 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("here", "there", "texts"), ROUNDED)
 def test_values_next_to_a_limit_of_rounding_are_not_told_apart(
     here: float, there: float, texts: tuple[str, str]
 ) -> None:
@@ -223,20 +195,14 @@ def test_values_next_to_a_limit_of_rounding_are_not_told_apart(
     assert gain_texts(replace(CLASSIFICATION, error_curve=curve), 1, 3) == texts
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "text"),
-    [
-        ("0-1 error", 0.959, "95.9 %"),
-        ("0-1 error", 0.9971, "99.71 %"),
-        ("0-1 error", 1.0, "100.0 %"),
-        ("0-1 error", 0.0, "0.0 %"),
-        ("mean squared error", 56.22, "56.2"),
-        ("mean squared error", 0.0, "0"),
-        ("roc_auc", 0.99, "0.990"),
-        ("log_loss", math.inf, "inf"),
-        ("roc_auc", math.nan, "not estimated"),
-    ],
-)
+MEASURES = [
+    ("0-1 error", 0.959, "95.9 %"), ("0-1 error", 0.9971, "99.71 %"), ("0-1 error", 1.0, "100.0 %"),
+    ("0-1 error", 0.0, "0.0 %"), ("mean squared error", 56.22, "56.2"), ("mean squared error", 0.0, "0"),
+    ("roc_auc", 0.99, "0.990"), ("log_loss", math.inf, "inf"), ("roc_auc", math.nan, "not estimated"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("metric", "value", "text"), MEASURES)
 def test_a_measure_as_text(metric: str, value: float, text: str) -> None:
     assert measured_text(metric, value) == text
 
@@ -248,29 +214,6 @@ def test_an_interval_in_the_measure_has_its_lower_end_first() -> None:
     assert interval_in_measure("roc_auc", (math.nan, 1.0)) == "not estimated"
 
 
-# --------------------------------------------------------------------------------------- trust
-
-
-def test_trust_has_a_condition_rows_and_members() -> None:
-    assert answers(CLASSIFICATION)["Trust it?"] == (
-        "Yes, if each row is another case: 569 rows, about 74 trees each that never saw it; nothing suspicious found."
-    )
-
-
-def test_groups_are_the_cases() -> None:
-    grouped = replace(CLASSIFICATION, basis=replace(CLASSIFICATION.basis, n_groups=57))
-    assert answers(grouped)["Trust it?"].startswith("Yes, if each group is another case: 569 rows of 57 groups, about ")
-    alone = replace(CLASSIFICATION, basis=replace(CLASSIFICATION.basis, n_groups=569))
-    assert answers(alone)["Trust it?"].startswith("Yes, if each row is another case: 569 rows, about ")
-
-
-def test_held_out_rows_were_seen_by_no_tree() -> None:
-    assert answers(REPORTS["custom_metric"])["Trust it?"] == (
-        "Yes, if each row is another case and no tree was trained on these rows: 569 rows, all 200 trees each; "
-        "nothing suspicious found."
-    )
-
-
 @pytest.mark.parametrize("code", [code for code, check in CHECKS.items() if check.condition])
 def test_a_note_that_trust_depends_on_is_a_condition(code: str) -> None:
     noted = with_findings(CLASSIFICATION, [finding(code, "A sentence.")] * 2)
@@ -279,18 +222,6 @@ def test_a_note_that_trust_depends_on_is_a_condition(code: str) -> None:
     )
     assert "A sentence." not in noted.summary()
     assert f"Note: A sentence. [{code}]" in noted.details()
-
-
-def test_other_notes_are_in_the_details_alone() -> None:
-    noted = with_notes(CLASSIFICATION, "Something is odd.")
-    assert noted.summary() == CLASSIFICATION.summary()
-    assert "Note: Something is odd. [note-of-adapter]" in noted.details()
-
-
-def test_few_rows_are_not_to_be_trusted() -> None:
-    assert answers(replace(CLASSIFICATION, n_rows=29))["Trust it?"] == (
-        "No: 29 rows are too few; the interval shows how little they tell."
-    )
 
 
 @pytest.mark.parametrize("code", [code for code, check in CHECKS.items() if check.kind == "doubt"])
@@ -305,15 +236,6 @@ def test_a_doubt_is_the_only_answer(code: str) -> None:
         assert "%" not in text
         assert "|" not in text
     assert f"Doubt: A sentence. [{code}]" in doubted.details()
-
-
-def test_the_first_of_several_doubts_is_shown() -> None:
-    doubted = with_doubts(CLASSIFICATION, "Many rows are copies.", "And few.")
-    assert "Many rows are copies." in doubted.summary()
-    assert "And few." not in doubted.summary()
-
-
-# --------------------------------------------------------------------------------------- lines
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -338,10 +260,6 @@ def test_answers_in_markdown_are_lines_without_markup(name: str) -> None:
         assert not set("<>`*_[]\\$~\n") & set(line.replace("**", ""))
 
 
-def test_headline_is_the_first_answer() -> None:
-    assert headline(REGRESSION) == "More trees? Yes, 131 in total: off by 56.1 instead of 56.2."
-
-
 @pytest.mark.parametrize(
     ("model", "noun"),
     [
@@ -354,12 +272,6 @@ def test_members_are_called_what_they_are(model: str, noun: str) -> None:
     report = replace(CLASSIFICATION, model=model)
     assert member_noun(report) == noun
     assert next(iter(answers(report))) == f"More {noun}s?"
-
-
-def test_one_member_is_no_plural() -> None:
-    alone = replace(sized(ERROR, 1), mean_oob_members=1.2)
-    assert "about 1 tree each" in answers(alone)["Trust it?"]
-    assert alone.summary().startswith("RandomForestClassifier, 1 tree\n")
 
 
 def test_models_of_a_real_analysis_are_called_models_and_trees() -> None:

@@ -61,13 +61,6 @@ def test_a_card_of_every_kind_of_report_is_safe_and_whole(name: str) -> None:
     assert [height <= width / 2 for width, height in sizes] == [True, False][: len(sizes)]
 
 
-@pytest.mark.fast_cases("hostile")
-@pytest.mark.parametrize("name", ["regression", "score", "hostile"])
-def test_a_report_that_was_read_has_the_same_card(name: str) -> None:
-    read = EnsembleReport.from_json(SHOWN[name].to_json())
-    assert read._repr_html_() == card_of(name)
-
-
 def test_the_picture_has_no_colour_that_a_theme_cannot_change() -> None:
     card = card_of("large_classification")
     drawn = card[card.index("<svg ") : card.index("</svg>")]
@@ -98,17 +91,6 @@ def test_a_doubt_is_the_only_answer_and_all_findings_are_folded() -> None:
     assert "<table" not in head
     for text in ("&lt;b&gt;rare&lt;/b&gt;", "second doubt", "A warning."):
         assert text in folded
-
-
-@pytest.mark.slow
-def test_few_rows_give_no_size() -> None:
-    card = replace(REPORTS["classification"], n_rows=29)._repr_html_()
-    assert "That cannot be told: 29 rows are too few." in card
-    assert "(recommended)" not in card
-
-
-def test_a_size_above_the_largest_is_in_the_table() -> None:
-    assert "<bdi>more than 20001</bdi>" in card_of("capped")
 
 
 def test_outputs_and_labels_are_tabulated() -> None:
@@ -147,16 +129,3 @@ def test_representations_of_all_parts_are_short(name: str) -> None:
         assert repr(part).startswith(f"{type(part).__name__}(")
         assert len(repr(part)) < 200
         assert repr(part).isprintable()
-
-
-def test_a_representation_has_the_values_that_matter() -> None:
-    report = REPORTS["capped"]
-    assert repr(report.recommendation) == (
-        "SizeRecommendation(size=None, interval=(20001, None), criterion='error', "
-        f"tolerance={report.recommendation.tolerance:.4g}, loss={report.recommendation.loss:.4g}, "
-        f"agreement={report.recommendation.agreement:.4g}, max_size=20001)"
-    )
-    assert repr(report.error_curve) == (
-        f"ErrorCurve(metric='0-1 error', estimator='deconvolved', asymptote={report.error_curve.asymptote:.4g}, "
-        f"interval_level=0.95, {report.error_curve.sizes.size} sizes from 1 to 20001)"
-    )

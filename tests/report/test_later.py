@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
-from operator import attrgetter
 
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -55,8 +54,3 @@ def test_copies_hold_values_alone(report: EnsembleReport, copied: object) -> Non
     other = copied(report)
     assert LATER not in vars(other)
     assert other.to_json() == report.to_json()
-
-
-def test_other_names_are_refused_as_by_any_object(report: EnsembleReport) -> None:
-    with pytest.raises(AttributeError, match="'EnsembleReport' object has no attribute 'lable_errors'"):
-        attrgetter("lable_errors")(report)

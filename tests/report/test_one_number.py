@@ -30,19 +30,16 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "breast cancer, 20": Case(load_breast_cancer, 20, {}),
-    "breast cancer, 400": Case(load_breast_cancer, 400, {}),
+    "breast cancer, 20": Case(load_breast_cancer, 20, {}), "breast cancer, 400": Case(load_breast_cancer, 400, {}),
     "breast cancer, accuracy": Case(load_breast_cancer, 100, {"metric": "accuracy"}),
     "breast cancer, roc_auc": Case(load_breast_cancer, 100, {"metric": "roc_auc"}),
     "breast cancer, agreement": Case(load_breast_cancer, 20, {"criterion": "agreement"}),
     "breast cancer, groups": Case(load_breast_cancer, 100, {"groups": "pairs"}),
     "breast cancer, held out": Case(load_breast_cancer, 100, {"data": "holdout"}),
-    "iris, 100": Case(load_iris, 100, {}),
-    "wine, 20": Case(load_wine, 20, {}),
-    "digits, 100": Case(load_digits, 100, {}),
-    "diabetes, 100": Case(load_diabetes, 100, {}),
+    "iris, 100": Case(load_iris, 100, {}), "wine, 20": Case(load_wine, 20, {}),
+    "digits, 100": Case(load_digits, 100, {}), "diabetes, 100": Case(load_diabetes, 100, {}),
     "diabetes, 20": Case(load_diabetes, 20, {}),
-}
+}  # fmt: skip
 FEW = pytest.mark.fast_cases("breast cancer, 20", "breast cancer, roc_auc", "breast cancer, held out", "diabetes, 100")
 EACH = pytest.mark.parametrize("name", CASES)
 
@@ -118,14 +115,10 @@ def surfaces(name: str) -> dict[str, str]:
     """What is read as text, in one line each, without the escapes of Markdown."""
     report = report_of(name)
     found = {
-        "print": str(report),
-        "card": words_of(report._repr_html_()),
-        "page": words_of(report.to_html()),
-        "markdown_summary": markdown_summary(report),
-        "description of a run": markdown_answers(report),
-        "recommend, text": as_text(recommendation(report)),
-        "recommend, Markdown": as_markdown(recommendation(report)),
-    }
+        "print": str(report), "card": words_of(report._repr_html_()), "page": words_of(report.to_html()),
+        "markdown_summary": markdown_summary(report), "description of a run": markdown_answers(report),
+        "recommend, text": as_text(recommendation(report)), "recommend, Markdown": as_markdown(recommendation(report)),
+    }  # fmt: skip
     plain = {key: re.sub(r"&#(\d+);", lambda sign: chr(int(sign[1])), text) for key, text in found.items()}
     return {key: " ".join(text.split()) for key, text in plain.items()}
 
@@ -137,14 +130,6 @@ def test_every_surface_has_the_three_answers_in_the_same_words(name: str) -> Non
         for answer in three_answers(report_of(name)):
             assert answer.question in text, surface
             assert answer.text in text, surface
-
-
-@FEW
-@EACH
-def test_how_good_has_the_value_and_the_interval(name: str) -> None:
-    (_, quality, _), wanted = three_answers(report_of(name)), shown(name)
-    assert f"{wanted.here} " in quality.text.replace("RMSE ", "")
-    assert f"{wanted.interval})" in quality.text
 
 
 @FEW
@@ -249,11 +234,9 @@ def test_pictures_mark_what_the_tables_have(name: str) -> None:
     marks = {mark.size: mark.text for mark in curve.labelled_marks}
     assert marks[report.n_members].endswith(f"{report.n_members}: {wanted.here}")
     assert curve.level_text == wanted.limit
-    assert curve.band_text is not None
     assert curve.band_text(report.n_members) == wanted.interval
     drawn = report_curve("forest", report)
     found = report.recommendation
-    assert drawn.tolerance is not None
     assert drawn.tolerance[0] <= drawn.level <= drawn.tolerance[1]
     if found.criterion in ("probability", "agreement"):
         assert drawn.level == found.limit
@@ -262,15 +245,3 @@ def test_pictures_mark_what_the_tables_have(name: str) -> None:
     # A size that is better than infinitely many members is enough too: the band begins at their level.
     here, (low, high) = drawn.value_at(report.n_members), drawn.tolerance
     assert (here >= low if drawn.level == high else here <= high) == found.is_enough
-
-
-@FEW
-@EACH
-def test_the_plot_has_these_texts(name: str) -> None:
-    report, wanted = report_of(name), shown(name)
-    from matplotlib.figure import Figure
-
-    ax = report.plot(Figure().subplots())
-    texts = [text.get_text().replace("\n", " ") for text in ax.texts]
-    assert any(text.endswith(wanted.here) for text in texts)
-    assert f"infinite ensemble {wanted.limit}" in texts

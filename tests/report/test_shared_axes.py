@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.plots import plot_agreement, plot_error_curve
+from ens_plugin.report.plots import plot_agreement
 from tests.report.charts import REPORTS, draw, drawn_curves, heights, labels_above, misplaced, new_axes
-
-
-def test_a_second_curve_on_the_same_axes_hides_nothing_of_the_first() -> None:
-    ax = plot_error_curve(REPORTS["rising"].error_curve, n_members=51, recommended_size=8507, ax=new_axes())
-    before = ax.get_xlim()
-    plot_error_curve(REPORTS["classification"].error_curve, n_members=200, ax=ax)
-    assert ax.get_xlim()[0] <= before[0]
-    assert ax.get_xlim()[1] >= before[1]
 
 
 @pytest.mark.slow
@@ -37,7 +29,6 @@ def test_two_curves_on_the_same_axes_share_limits_and_legend() -> None:
         assert ((low < values) & (values < high)).all()
         np.testing.assert_allclose(values, [1.0 - report.error_curve.at(size) for size in sizes], rtol=1e-12)
     legend = ax.get_legend()
-    assert legend is not None
     names = ["own line", "RandomForestClassifier", "rising", "current size", "recommended size", "infinite ensemble"]
     assert [text.get_text() for text in legend.get_texts()] == names
     assert labels_above(ax) == []
@@ -71,12 +62,3 @@ def test_agreements_share_axes_and_other_criteria_are_refused() -> None:
     assert ax.get_legend() is not None
     with pytest.raises(InputError, match="cannot be read off the same axis"):
         plot_agreement(REPORTS["regression"].recommendation, ax=ax)
-
-
-def test_numbers_are_labels() -> None:
-    ax = new_axes()
-    for depth in (0, 2):
-        REPORTS["rising"].plot(ax, label=depth)
-    legend = ax.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()][:2] == ["0", "2"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from ens_plugin import EnsembleReport
 from ens_plugin.report.answers import markdown_summary
 from ens_plugin.report.html import render_page
@@ -94,19 +92,3 @@ def test_long_labels_that_begin_alike_stay_distinct() -> None:
     shown = [row[0] for row in label_table(report, 10).rows]
     assert shown == ["the same…, first", "the same… second", "short"]
     assert max(map(len, report.details().splitlines())) <= 80
-
-
-@pytest.mark.parametrize("render", [markdown_summary, render_page])
-def test_names_of_labels_are_no_markup(render: object) -> None:
-    report = report_with(2)
-    hostile = replace(report.label_errors[0], label="<b>|x")
-    text = render(replace(report, label_errors=(hostile, report.label_errors[1])))  # type: ignore[operator]
-    assert "<b>" not in text
-    assert "|x" not in text.replace("&#124;", "") or render is render_page
-
-
-@pytest.mark.slow
-def test_reports_without_labels_have_no_table() -> None:
-    report = replace(classification_report(), label_errors=())
-    assert "Right by label" not in report.details()
-    assert "Label by label" not in render_page(report)

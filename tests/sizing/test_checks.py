@@ -121,15 +121,3 @@ def test_the_report_on_the_cut_ensemble_has_to_find_it_enough(of_kind: Any) -> N
         assert (enough.passed, enough.value, enough.limit) == (passed, loss, tolerance)
         assert error.passed
         assert enough.sentence.startswith("51 members: ")
-
-
-def test_sentences_name_what_was_found_and_wanted() -> None:
-    report = held_out(of_labels())
-    enough, agreement, error = cut_checks(
-        Labels(500), Labels(520), ROWS, report, cut_to(report, 51, report.error_curve.at(51)), None
-    )
-    assert enough.sentence.startswith("51 members: 0.83 % of the labels differ from those of infinitely many, ")
-    assert enough.sentence.endswith("; 1 % is allowed.")
-    assert agreement.sentence.startswith("51 members and all 200 give the same label on 98.00 % of these rows")
-    assert (agreement.value, agreement.limit) == (0.98, 0.99)
-    assert "95 % interval" in error.sentence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from copy import copy, deepcopy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,19 +34,19 @@ SIZE = 12
 TRUNCATED = [case for case in CASES if not case.name.startswith("spark")]
 every_case = for_cases(TRUNCATED)
 one_case_per_adapter = pytest.mark.parametrize(
-    "case",
-    list({case.name.split()[0]: case for case in TRUNCATED}.values()),
-    ids=lambda case: case.name,
+    "case", list({case.name.split()[0]: case for case in TRUNCATED}.values()), ids=lambda case: case.name
 )
 of_a_library = for_cases([case for case in TRUNCATED if not case.name.startswith("custom")])
 
 
+@cache
 def truncated(case: Case, size: int = SIZE) -> Case:
     """The case of the truncated model."""
     small = ens_plugin.truncate(case.model, size)
     return replace(case, fit=lambda: small)
 
 
+@cache
 def bags(case: Case) -> Array:
     """In-bag indicator, shape (trees of one member, n_members, n_rows)."""
     known = ens_plugin.in_bag(case.model, case.X, case.y)
@@ -60,51 +61,34 @@ def test_prediction_is_the_average_of_the_first_members(case: Case) -> None:
 
 
 @every_case
-def test_members_are_the_first_ones_in_their_order(case: Case) -> None:
-    assert_same(truncated(case).numeric_outputs(), case.numeric_outputs()[:SIZE], case.tolerance)
-
-
-@every_case
-def test_bags_are_those_of_the_first_members(case: Case) -> None:
-    np.testing.assert_array_equal(bags(truncated(case)), bags(case)[:, :SIZE])
-
-
-@every_case
-def test_kind_of_model_stays(case: Case) -> None:
-    whole, small = unwrap(case.model, case.X)[0], unwrap(truncated(case).model, case.X)[0]
-    assert type(small) is type(whole)
-    assert small is not whole
+def test_members_and_bags_are_the_first_ones_in_their_order_whether_cut_once_or_twice(case: Case) -> None:
+    for small in (truncated(case), truncated(truncated(case, SIZE + 5))):
+        assert_same(small.numeric_outputs(), case.numeric_outputs()[:SIZE], case.tolerance)
+        np.testing.assert_array_equal(bags(small), bags(case)[:, :SIZE])
 
 
 @every_case
 def test_input_is_not_modified(case: Case) -> None:
     before = frozen(case.model)
-    small = truncated(case)
-    case.predict(small.model, case.X)
+    small = ens_plugin.truncate(case.model, SIZE)
+    case.predict(small, case.X)
     assert frozen(case.model) == before
 
 
 @every_case
 def test_size_of_all_members_gives_an_equal_copy(case: Case) -> None:
-    n_members = case.adapter.n_members
-    same = truncated(case, n_members)
+    same = truncated(case, case.adapter.n_members)
     assert unwrap(same.model, case.X)[0] is not case.adapter.model
     assert_same(case.predict(same.model, case.X), case.predict(case.model, case.X), 0.0)
     np.testing.assert_array_equal(bags(same), bags(case))
 
 
-@every_case
-def test_truncating_twice_is_truncating_once(case: Case) -> None:
-    twice, once = truncated(truncated(case, SIZE + 5)), truncated(case)
-    assert_same(twice.numeric_outputs(), once.numeric_outputs(), case.tolerance)
-    np.testing.assert_array_equal(bags(twice), bags(once))
-
-
-@of_a_library
+@one_case_per_adapter
 @pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copy", "pickle"])
 def test_copies_predict_the_same(case: Case, copied: Any) -> None:
-    small = truncated(case).model
-    assert_same(case.predict(copied(small), case.X), case.predict(small, case.X), 0.0)
+    if not case.name.startswith("custom"):
+        small = truncated(case).model
+        assert_same(case.predict(copied(small), case.X), case.predict(small, case.X), 0.0)
 
 
 # scikit-learn's warnings, where oob_score is computed from so few members.
@@ -159,13 +143,6 @@ def test_pipeline_stays_a_pipeline_and_shares_nothing() -> None:
     assert frozen(pipeline) == before
 
 
-def test_pipeline_keeps_what_is_set_on_it() -> None:
-    pipeline = Pipeline([("scale", "passthrough"), ("forest", forest())], memory="somewhere", verbose=True)
-    pipeline[-1].fit(X2, Y2)
-    small = ens_plugin.truncate(pipeline, 7)
-    assert (small.memory, small.verbose, small.steps[0]) == ("somewhere", True, ("scale", "passthrough"))
-
-
 def test_search_gives_its_truncated_best_estimator() -> None:
     search = GridSearchCV(forest(), {"max_depth": [2, 4]}, cv=2).fit(X3, Y3)
     small = ens_plugin.truncate(search, 7)
@@ -175,48 +152,24 @@ def test_search_gives_its_truncated_best_estimator() -> None:
     np.testing.assert_array_equal(small.predict_proba(X3), expected.predict_proba(X3))
 
 
-def test_search_inside_a_pipeline() -> None:
-    pipeline = make_pipeline(StandardScaler(), GridSearchCV(forest(), {"max_depth": [2]}, cv=2)).fit(X2, Y2)
-    small = ens_plugin.truncate(pipeline, 7)
-    assert isinstance(small, Pipeline)
-    assert isinstance(small[-1], RandomForestClassifier)
-    assert len(small[-1].estimators_) == 7
-
-
 # ---- errors
 
 
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (0, "between 1 and 20, the members of this RandomForestClassifier, got 0"),
-        (-3, "got -3"),
-        (21, "got 21. .* train more"),
-        (True, "whole number of members, got True; this ensemble has 20"),
-        (7.0, r"got 7\.0"),
-        ("7", "got '7'"),
-        (None, "got None"),
-        (np.array([7]), r"got array\(\[7\]\)"),
+        (0, "between 1 and 20, the members of this RandomForestClassifier, got 0"), (-3, "got -3"),
+        (21, "got 21. .* train more"), (True, "whole number of members, got True; this ensemble has 20"),
+        (7.0, r"got 7\.0"), ("7", "got '7'"), (None, "got None"), (np.array([7]), r"got array\(\[7\]\)"),
     ],
-)
+)  # fmt: skip
 def test_sizes_out_of_range(size: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ens_plugin.truncate(forest().fit(X2, Y2), size)
 
 
-def test_numpy_integers_are_sizes() -> None:
-    assert type(ens_plugin.truncate(forest().fit(X2, Y2), np.int8(7)).n_estimators) is int
-
-
 @pytest.mark.parametrize(
-    "model",
-    [
-        forest(),
-        BaggingRegressor(),
-        make_pipeline(StandardScaler(), forest()),
-        GridSearchCV(forest(), {}),
-    ],
-    ids=lambda model: type(model).__name__,
+    "model", [forest(), BaggingRegressor(), make_pipeline(StandardScaler(), forest()), GridSearchCV(forest(), {})]
 )
 def test_unfitted_models(model: Any) -> None:
     with pytest.raises(NotFittedError, match="has not been fitted"):

@@ -44,10 +44,6 @@ class Problem:
             return float(np.mean(p > 0.5))
         return float(np.mean(binom.sf((size - 1) // 2, int(size), p)))
 
-    def quantile_grid(self) -> FloatArray:
-        """Two thousand equally likely probabilities that stand for the whole distribution."""
-        return np.asarray(np.quantile(population(self), (np.arange(2000) + 0.5) / 2000))
-
 
 @lru_cache(maxsize=8)
 def population(problem: Problem) -> FloatArray:

@@ -4,48 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from ens_plugin.core.losses import fit_moments, loss_moments
-from ens_plugin.papers.wrong_votes import binomial_curve, fit_mixture, hypergeometric_curve
+from ens_plugin.papers.wrong_votes import binomial_curve, fit_mixture
 from tests.statistical.harness import IN_BAG, PROBLEMS, FloatArray, Problem, repeat, standard_error
 
 pytestmark = pytest.mark.slow
 
 N_ROWS, N_REPEATS = 300, 120
 every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=[problem.name for problem in PROBLEMS])
-
-
-@every_problem
-def test_hypergeometric_is_unbiased(problem: Problem) -> None:
-    sizes = np.array([1, 3, 7, 11])
-
-    def one(rng: np.random.Generator) -> FloatArray:
-        return hypergeometric_curve(*problem.counts(rng, N_ROWS, 60), sizes)
-
-    errors = repeat(N_REPEATS, one)
-    truth = np.array([problem.true_error(size) for size in sizes])
-    assert (np.abs(errors.mean(axis=0) - truth) < 4 * standard_error(errors)).all()
-
-
-@every_problem
-def test_plug_in_has_the_bias_of_its_formula(problem: Problem) -> None:
-    """2007 eq. 9-10: the mean of the estimate is E pi(m/n, B) over m ~ Bin(n, p)."""
-    n_members, sizes = 40, np.array([1.0, 11.0, 101.0])
-
-    def one(rng: np.random.Generator) -> FloatArray:
-        return binomial_curve(*problem.counts(rng, N_ROWS, n_members), sizes)
-
-    errors = repeat(N_REPEATS, one)
-    p = problem.quantile_grid()
-    expected = np.zeros(sizes.size)
-    share_of_n = binom.pmf(np.arange(1, n_members + 1), n_members, 1 - IN_BAG)
-    for n, share in enumerate(share_of_n / share_of_n.sum(), start=1):
-        m = np.arange(n + 1)
-        chance_of_m = np.asarray(binom.pmf(m[:, None], n, p)).mean(axis=1)
-        tails = np.array([binom.sf((size - 1) / 2, int(size), m / n) for size in sizes])
-        expected += share * tails @ chance_of_m
-    assert (np.abs(errors.mean(axis=0) - expected) < 4 * standard_error(errors)).all()
 
 
 @every_problem

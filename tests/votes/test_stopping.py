@@ -48,15 +48,11 @@ def test_a_wrong_answer_is_rarely_ever_settled(shares: tuple[float, ...]) -> Non
 @pytest.mark.parametrize(
     ("counts", "options", "message"),
     [
-        ([1, -1], {}, "whole numbers"),
-        ([1.5], {}, "whole numbers"),
-        ([[1, 2]], {}, "shape"),
-        ([1, 2, 3], {"n_answers": 2}, "at most"),
-        ([1, 2], {"n_answers": 1}, "at least 2"),
-        ([1, 2], {"level": 0.7}, "level"),
-        (["42", "7"], {}, "texts"),
+        ([1, -1], {}, "whole numbers"), ([1.5], {}, "whole numbers"), ([[1, 2]], {}, "shape"),
+        ([1, 2, 3], {"n_answers": 2}, "at most"), ([1, 2], {"n_answers": 1}, "at least 2"),
+        ([1, 2], {"level": 0.7}, "level"), (["42", "7"], {}, "texts"),
     ],
-)
+)  # fmt: skip
 def test_wrong_input_is_refused(counts: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         is_settled(counts, **options)

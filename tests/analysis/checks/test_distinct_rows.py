@@ -1,60 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pandas as pd
-import pytest
-from scipy.sparse import csr_array
-from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin import EnsembleReport, analyze
-from ens_plugin.analysis.copies import hash_rows, row_cells
-
-
-def three_features(n_rows: int, seed: int) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 2, (n_rows, 3)).astype(np.float64)
-    return X, (rng.random(n_rows) < 1 / (1 + np.exp(0.3 - X @ [1.0, -0.8, 0.6]))).astype(np.int64)
-
-
-def test_rows_are_numbered_by_their_features() -> None:
-    X = np.random.default_rng(0).integers(0, 3, (200, 4)).astype(np.float64) / 7
-    expected = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
-    for given in (X, pd.DataFrame(X), X.astype(np.float32), np.asfortranarray(X), csr_array(X)):
-        cell = row_cells(hash_rows(None, given))
-        assert cell is not None
-        assert len({*zip(cell.tolist(), expected.tolist(), strict=True)}) == cell.max() + 1 == expected.max() + 1
-    mixed = pd.DataFrame({"a": ["x", "y", "x"], "b": pd.Categorical(["u", "u", "u"])})
-    missing, text = np.array([[np.nan, 0.0], [np.nan, -0.0]]), np.array([["a"], ["b"]])
-    for given, expected_cells in ((mixed, [0, 1, 0]), (missing, [0, 0]), (text, [0, 1])):
-        assert row_cells(hash_rows(None, given)).tolist() == expected_cells  # type: ignore[union-attr]
-    assert [row_cells(hash_rows(None, other)) for other in (None, X[0], X[:, :0])] == [None] * 3
-
-
-@pytest.mark.slow
-def test_where_different_rows_are_few_the_size_is_that_of_the_cells() -> None:
-    X, y = three_features(600, 3)
-    report = analyze(RandomForestClassifier(300, random_state=0).fit(X, y), X, y, criterion="agreement")
-    large = RandomForestClassifier(600, random_state=1).fit(X, y)
-    rows, counts = np.unique(X, axis=0, return_counts=True)
-    leads = np.stack([np.diff(tree.predict_proba(rows), axis=1)[:, 0] for tree in large.estimators_])
-    ratio = np.abs(leads.mean(axis=0)) / leads.std(axis=0)
-    sizes = np.arange(1, 20002, 2)
-    shares = norm.cdf(ratio * np.sqrt(sizes)[:, None]) @ counts / counts.sum()
-    truth = sizes[np.argmax(shares >= 0.99)]
-    low, high = report.recommendation.interval
-    assert low <= truth <= (high or np.inf)
-    assert report.basis.n_distinct == 8
-    assert "the members' outputs for 8 kinds of rows" in report.recommendation.reason
-    assert report.warnings == ()
-    size = report.recommended_size
-    assert size is not None
-    assert truth <= size <= (high or 20001)
-    assert report.recommendation.losses.shape == report.recommendation.sizes.shape
-    assert EnsembleReport.from_json(report.to_json()).to_json() == report.to_json()
+from ens_plugin import analyze
 
 
 def test_a_size_that_is_not_known_has_no_upper_end() -> None:
@@ -85,20 +35,3 @@ def test_different_rows_change_nothing_but_their_count() -> None:
     report = analyze(forest, X, y)
     assert report.basis.n_distinct == np.unique(X, axis=0).shape[0]
     assert not any("kinds of rows" in found.reason for found in report.criteria)
-
-
-def test_a_regressor_counts_different_rows_only() -> None:
-    X, y = three_features(200, 1)
-    report = analyze(RandomForestRegressor(20, random_state=0).fit(X, y.astype(float)), X, y.astype(float))
-    assert report.basis.n_distinct == 8
-    assert report.basis.doubts == ()
-
-
-@pytest.mark.fast_cases("2")
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_the_number_of_threads_changes_nothing(n_jobs: int) -> None:
-    X, y = three_features(300, 2)
-    forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-    one, other = analyze(forest, X, y), analyze(forest, X, y, n_jobs=n_jobs)
-    assert one.recommendation.interval == other.recommendation.interval
-    np.testing.assert_array_equal(one.recommendation.losses, other.recommendation.losses)

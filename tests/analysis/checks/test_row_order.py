@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -28,13 +26,6 @@ def pairs(n_pairs: int, seed: int = 0) -> Table:
     rng = np.random.default_rng(seed)
     X = np.repeat(rng.normal(size=(n_pairs, 8)), 2, axis=0) + 0.3 * rng.normal(size=(2 * n_pairs, 8))
     return X, np.repeat(rng.integers(0, 2, n_pairs), 2)
-
-
-def windows(seed: int = 0) -> Table:
-    """Twenty values of a random walk; the target is the mean of the next ten, relative to the last."""
-    walk = np.cumsum(np.random.default_rng(seed).normal(size=1230))
-    X = np.lib.stride_tricks.sliding_window_view(walk, 20)[:1200]
-    return X, np.lib.stride_tricks.sliding_window_view(walk, 10)[20:1220].mean(axis=1) - X[:, -1]
 
 
 def found(report: EnsembleReport) -> bool:
@@ -57,22 +48,6 @@ def test_pairs_of_rows_are_doubted_where_members_fit_them(model: Any) -> None:
     assert not found(ens_plugin.analyze(model, X, y, groups=np.arange(y.size)))
 
 
-def test_shuffled_pairs_have_no_order() -> None:
-    X, y = pairs(300)
-    order = np.random.default_rng(0).permutation(y.size)
-    X, y = X[order], y[order]
-    assert not found(ens_plugin.analyze(RandomForestClassifier(60, random_state=0).fit(X, y), X, y))
-
-
-def test_windows_that_overlap_are_doubted() -> None:
-    X, y = windows()
-    report = ens_plugin.analyze(RandomForestRegressor(60, random_state=0).fit(X, y), X, y)
-    assert found(report)
-    blocks = np.arange(y.size) // 100
-    model = RandomForestRegressor(60, max_samples=0.02, random_state=0).fit(X, y)
-    assert not found(ens_plugin.analyze(model, X, y, groups=blocks))
-
-
 def test_sorted_rows_are_a_warning() -> None:
     x = np.linspace(0, 10, 400)[:, None]
     report = ens_plugin.analyze(RandomForestRegressor(60, random_state=0).fit(x, np.sin(x[:, 0])), x, np.sin(x[:, 0]))
@@ -92,28 +67,6 @@ def test_sorting_is_found_in_columns_of_many_values() -> None:
     assert is_sorted(None, np.sort(X[:, 0]))
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_digits, load_diabetes])
-def test_bundled_data_are_let_pass(load: Any) -> None:
-    X, y = load(return_X_y=True)
-    kind = RandomForestRegressor if load is load_diabetes else RandomForestClassifier
-    report = ens_plugin.analyze(kind(60, random_state=0).fit(X, y), X, y)
-    assert not any(FOUND in text for text in (*report.basis.doubts, *report.warnings))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", ["random", "by label", "by column"])
-def test_independent_rows_are_let_pass_in_any_order(order: str) -> None:
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(400, 4))
-        y = (X[:, 0] + rng.normal(size=400) * rng.choice([0.1, 1.0]) > 0).astype(int)
-        keys = {"random": rng.random(400), "by label": y, "by column": X[:, 0]}[order]
-        rows = np.argsort(keys, kind="stable")
-        model = RandomForestClassifier(40, max_samples=rng.choice([0.3, 1.0]), random_state=seed).fit(X[rows], y[rows])
-        report = ens_plugin.analyze(model, X[rows], y[rows])
-        assert not found(report), seed
-
-
 def test_what_rests_on_out_of_bag_rows_states_the_same_doubt() -> None:
     X, y = pairs(300)
     forest = RandomForestClassifier(60, random_state=0).fit(X, y)
@@ -129,15 +82,17 @@ def test_what_rests_on_out_of_bag_rows_states_the_same_doubt() -> None:
         ens_plugin.make_oob_scorer()(forest, X, y)
 
 
-@pytest.mark.parametrize("options", [{}, {"groups": True}], ids=["independent", "grouped"])
-def test_what_rests_on_out_of_bag_rows_states_no_doubt_where_there_is_none(options: dict[str, Any]) -> None:
-    X, y = pairs(300)
-    groups = np.repeat(np.arange(300), 2)
-    if not options:
-        X, y, groups = np.random.default_rng(0).normal(size=X.shape), np.random.default_rng(1).permutation(y), None
-    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
-    importance = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=1, max_rows=50, groups=groups)
-    assert not any(text.startswith(FOUND) for text in importance.warnings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ens_plugin.oob_predictions(forest, X, y, groups=groups)
+def windows(seed: int = 0) -> Table:
+    """Twenty values of a random walk; the target is the mean of the next ten, relative to the last."""
+    walk = np.cumsum(np.random.default_rng(seed).normal(size=1230))
+    X = np.lib.stride_tricks.sliding_window_view(walk, 20)[:1200]
+    return X, np.lib.stride_tricks.sliding_window_view(walk, 10)[20:1220].mean(axis=1) - X[:, -1]
+
+
+def test_windows_that_overlap_are_doubted() -> None:
+    X, y = windows()
+    report = ens_plugin.analyze(RandomForestRegressor(60, random_state=0).fit(X, y), X, y)
+    assert found(report)
+    blocks = np.arange(y.size) // 100
+    model = RandomForestRegressor(60, max_samples=0.02, random_state=0).fit(X, y)
+    assert not found(ens_plugin.analyze(model, X, y, groups=blocks))

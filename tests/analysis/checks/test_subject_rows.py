@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_friedman1, make_friedman2
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
@@ -17,7 +17,6 @@ import ens_plugin
 from ens_plugin import EnsembleReport
 from tests.extras import lightgbm, xgboost
 
-Table = tuple[pd.DataFrame, NDArray[Any]]
 FOUND = "several rows seem to belong to one subject"
 
 
@@ -31,13 +30,6 @@ def panel(seed: int = 0, n_subjects: int = 120) -> tuple[pd.DataFrame, NDArray[n
     X = pd.DataFrame(level, columns=["size", "wealth", "income"]).assign(year=year)
     order = rng.permutation(subject.size)
     return X.iloc[order].reset_index(drop=True), y[order], subject[order]
-
-
-def equal_rows(n_labels: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    rng = np.random.default_rng(seed)
-    subject = rng.permutation(np.repeat(np.arange(150), 4))
-    y = rng.normal(size=150)[subject] + 0.3 * rng.normal(size=600)
-    return rng.normal(size=(150, 5))[subject], y if n_labels == 0 else (y > 0).astype(np.int64)
 
 
 def found(report: EnsembleReport) -> bool:
@@ -76,19 +68,6 @@ def test_a_shuffled_panel_is_doubted_and_the_remedy_is_right(model: Any) -> None
     assert np.mean((others - y) ** 2) > report.error_interval[1]
 
 
-@pytest.mark.fast_cases("forest")
-@pytest.mark.parametrize("model", models())
-def test_equal_rows_of_subjects_are_doubted(model: Any) -> None:
-    X, y = equal_rows(0)
-    assert found(ens_plugin.analyze(model().fit(X, y), X, y))
-
-
-def test_equal_rows_of_subjects_with_labels_are_doubted_as_copies() -> None:
-    X, y = equal_rows(2)
-    report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
-    assert any("look like copies" in doubt for doubt in report.basis.doubts)
-
-
 def test_a_shuffled_series_is_doubted_with_and_without_its_dates() -> None:
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.normal(size=(500, 5)), axis=0)
@@ -109,20 +88,6 @@ def test_independent_rows_are_not_doubted(load: Any, shuffles: bool) -> None:
     assert ens_plugin.analyze(kind(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
 
 
-@pytest.mark.parametrize("draw", [make_friedman1, make_friedman2])
-def test_a_function_without_noise_is_not_doubted_though_neighbours_help(draw: Any) -> None:
-    X, y = draw(500, noise=0.0, random_state=0)
-    assert ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
-
-
-def test_categories_with_an_effect_are_not_doubted() -> None:
-    rng = np.random.default_rng(0)
-    category = rng.integers(0, 12, 600)
-    X = pd.DataFrame({"kind": category, "size": rng.normal(size=600), "age": rng.integers(20, 70, 600)})
-    y = rng.normal(size=12)[category] + 0.3 * rng.normal(size=600)
-    assert ens_plugin.analyze(RandomForestRegressor(100, random_state=0).fit(X, y), X, y).basis.doubts == ()
-
-
 def patients(seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Two visits of each patient, between which one of eleven columns changes."""
     rng = np.random.default_rng(seed)
@@ -141,6 +106,7 @@ def test_visits_that_differ_in_one_column_are_doubted(n_labels: int) -> None:
     assert found(ens_plugin.analyze(model.fit(X, y), X, y))
 
 
+@pytest.mark.fast_cases("values-0.1-1", "values-0.2-4", "labels-0.1-1", "labels-0.3-1")
 @pytest.mark.parametrize(("change", "n_copies"), [(0.1, 1), (0.1, 4), (0.2, 1), (0.2, 2), (0.2, 4), (0.3, 1)])
 @pytest.mark.parametrize("load", [load_diabetes, load_wine], ids=["values", "labels"])
 def test_rows_that_were_augmented_by_noise_are_doubted(load: Any, change: float, n_copies: int) -> None:
@@ -152,16 +118,7 @@ def test_rows_that_were_augmented_by_noise_are_doubted(load: Any, change: float,
     assert found(ens_plugin.analyze(kind(100, random_state=0).fit(X[order], y[order]), X[order], y[order]))
 
 
-def test_rows_of_large_groups_are_doubted_though_every_member_drew_some() -> None:
-    rng = np.random.default_rng(0)
-    group = rng.permutation(np.repeat(np.arange(60), 8))
-    X = rng.normal(size=(60, 5))[group] + 0.01 * rng.normal(size=(480, 5))
-    y = rng.integers(0, 2, 60)[group]
-    report = ens_plugin.analyze(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
-    assert found(report)
-    assert "from those of 7 near rows on average" in report.basis.doubts[0]
-
-
+@pytest.mark.fast_cases("800-0.1-3", "600-0.3-6", "800-0.1-20")
 @pytest.mark.parametrize("n_columns", [3, 6, 20])
 @pytest.mark.parametrize(("n_rows", "positives"), [(800, 0.1), (3000, 0.02), (600, 0.3)])
 def test_interpolated_rows_are_doubted(n_rows: int, positives: float, n_columns: int) -> None:
@@ -203,16 +160,3 @@ def test_sparse_rows_are_let_pass() -> None:
     X, y = patients(0)
     rows = sparse.csr_matrix(X)
     assert not found(ens_plugin.analyze(RandomForestRegressor(30, random_state=0).fit(rows, y), rows, y))
-
-
-def test_every_report_without_groups_states_that_rows_are_taken_as_independent() -> None:
-    X, y = load_diabetes(return_X_y=True)
-    model = RandomForestRegressor(50, max_samples=0.3, random_state=0).fit(X, y)
-    report = ens_plugin.analyze(model, X, y)
-    assert "if each row is another case" in " ".join(report.summary().split())
-    for text in (report.details(), report.to_html()):
-        assert "taken as independent" in " ".join(text.split())
-    grouped = ens_plugin.analyze(model, X, y, groups=np.arange(y.size) // 2)
-    assert "each row is another case" not in " ".join(grouped.summary().split())
-    for text in (grouped.details(), grouped.to_html()):
-        assert "taken as independent" not in " ".join(text.split())

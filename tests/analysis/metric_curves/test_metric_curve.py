@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.metrics import log_loss, mean_squared_error, roc_auc_score
 
-from ens_plugin import CustomEnsemble, analyze
+from ens_plugin import analyze
 from ens_plugin.errors import EnsPluginError
-from tests.forests import Array, diabetes, digits, out_of_bag_mask, outputs_of, shallow
+from tests.forests import Array, diabetes, digits, shallow
 
 
 class TestMetric:
-    def test_mean_squared_error_as_a_metric_is_the_closed_form(self) -> None:
-        """Subset averages and a law in 1/B must find what is known exactly."""
-        forest, X, y = diabetes()
-        own = analyze(forest, X, y, metric=mean_squared_error).error_curve
-        closed = analyze(forest, X, y).error_curve
-        for size in (1, 5, 15, 60, 1001):
-            assert own.at(size) == pytest.approx(closed.at(size), rel=0.02)
-        assert own.asymptote == pytest.approx(closed.asymptote, rel=0.02)
-        assert own.metric == "mean_squared_error"
-        assert own.estimator == "subset_average"
-
-    @pytest.mark.slow
-    def test_brier_score_as_a_metric_is_its_closed_form(self) -> None:
-        forest, X, y = shallow()
-        own = analyze(forest, X, y, metric=lambda y, p: float(np.mean((p[:, 1] - y) ** 2))).error_curve
-        outputs, is_oob = outputs_of(forest, X)[:, :, 1], out_of_bag_mask(forest, y.size)
-        n = is_oob.sum(axis=0)
-        mean = (outputs * is_oob).sum(axis=0) / n
-        variance = (((outputs - mean) ** 2) * is_oob).sum(axis=0) / (n - 1)
-        limit = np.mean((mean - y) ** 2 - variance / n)
-        for size in (1, 3, 15, 101):
-            assert own.at(size) == pytest.approx(limit + variance.mean() / size, rel=0.02)
-        assert own.asymptote == pytest.approx(limit, rel=0.02)
-
     def test_interval_holds_the_chance_in_how_many_rows_have_a_label(self) -> None:
         forest, X, y = shallow()
         curve = analyze(forest, X, y, metric=lambda y, p: float(np.mean(y) + np.mean((p[:, 1] - y) ** 2))).error_curve
@@ -60,14 +33,6 @@ class TestMetric:
         report = analyze(named, X, names[y], metric=watch)
         assert met[0] == (set(names.tolist()), 10)
         assert "watch cannot be distinguished from that of chance, or from 0" in report.recommendation.reason
-
-    @pytest.mark.slow
-    def test_log_loss_of_scikit_learn_works(self) -> None:
-        forest, X, y = shallow()
-        few = CustomEnsemble(outputs_of(forest, X)[:20, :100], None, aggregation="mean_proba")
-        report = analyze(few, None, y[:100], metric=log_loss, data="holdout")
-        assert report.error_curve.error[0] > report.error_curve.asymptote > 0
-        assert report.scalars()["algorithmic_sd"] == report.algorithmic_sd > 0
 
     def test_metric_cannot_spoil_our_data(self) -> None:
         forest, X, y = diabetes()
@@ -93,16 +58,8 @@ def noisy(n_rows: int, seed: int) -> tuple[Array, Array]:
     return X, (rng.random(n_rows) < 1 / (1 + np.exp(-2.0 * X[:, 0]))).astype(int)
 
 
-def clipped(y: Array, p: Array) -> float:
-    return float(-np.log(np.clip(p[np.arange(y.size), y], 0.01, 1.0)).mean())
-
-
 def unclipped(y: Array, p: Array) -> float:
     return float(-np.log(np.clip(p[np.arange(y.size), y], 1e-16, 1.0)).mean())
-
-
-def negative_area(y: Array, p: Array) -> float:
-    return -float(roc_auc_score(y, p[:, 1]))
 
 
 class TestWhatCannotBeTold:
@@ -121,15 +78,6 @@ class TestWhatCannotBeTold:
         assert (curve.lower <= curve.error).all()
         assert (curve.error <= curve.upper).all()
 
-    @pytest.mark.fast_cases("area")
-    @pytest.mark.parametrize("metric", [clipped, negative_area], ids=["clipped", "area"])
-    def test_metrics_with_a_value_at_zero_are_taken(self, metric: Any) -> None:
-        X, y = noisy(300, 1)
-        forest = RandomForestClassifier(30, random_state=0).fit(X, y)
-        report = analyze(forest, X, y, metric=metric)
-        low, high = report.error_curve.asymptote_interval
-        assert low < report.error_curve.asymptote < high
-
     def test_negative_score_is_not_reported_as_cut(self) -> None:
         X, y = noisy(300, 2)
 
@@ -141,31 +89,3 @@ class TestWhatCannotBeTold:
         assert not any("reported as" in text for text in report.warnings)
         assert "of the 0-1 error, not of negative" in " ".join(report.details().split())
         assert not any("Bias" in text for text in report.warnings)
-
-    @pytest.mark.slow
-    def test_interval_widens_beyond_the_subsets(self) -> None:
-        """The error of the extrapolation is in it: at infinity with few members, and not with many."""
-        widths = []
-        for n_members in (20, 300):
-            ratios = []
-            for seed in range(3, 7):
-                X, y = noisy(300, seed)
-                forest = RandomForestClassifier(n_members, random_state=0).fit(X, y)
-                report = analyze(forest, X, y, metric=clipped)
-                curve = report.error_curve
-                sds = np.ptp([curve.interval_at(3), curve.asymptote_interval], axis=1) / (2 * 1.96)
-                # The members that happened to be trained add as much at all sizes.
-                at_three, at_infinity = np.sqrt(sds**2 - report.algorithmic_sd**2)
-                ratios.append(at_infinity / at_three)
-            widths.append(float(np.mean(ratios)))
-        # 1.3 before both widths had the rows' part 1.1 times as large: (1 + (1.3^2 - 1) / 1.1^2)^(1/2) = 1.25.
-        assert widths[0] > 1.25
-        assert widths[1] < 1.1
-
-    def test_curve_has_no_jump_where_subsets_end(self) -> None:
-        X, y = noisy(300, 4)
-        forest = RandomForestClassifier(60, random_state=0).fit(X, y)
-        curve = analyze(forest, X, y, metric=clipped).error_curve
-        steps = -np.diff(curve.error)
-        assert (steps[:-1] > -1e-3).all()
-        assert steps[15:].max() < 5e-3

@@ -31,6 +31,7 @@ def true_distances(metric: str, sizes: list[int]) -> Array:
     return np.array([SCORES[metric](y, limit) - SCORES[metric](y, score) for score in noisy])
 
 
+@pytest.mark.fast_cases("roc_auc")
 @pytest.mark.parametrize("metric", SCORES)
 def test_the_distance_from_infinity_is_that_of_many_rows(metric: str) -> None:
     """From 16 members; a line in 1/B is too flat."""
@@ -57,16 +58,6 @@ def test_refitted_chances_are_those_of_the_sample() -> None:
     apart = np.abs(whole.refitted(counts)[drawn] - again.second)
     assert apart.max() < 0.02
     assert apart.mean() < 0.2 * np.abs(whole.second[drawn] - again.second).mean()
-
-
-def test_the_unit_of_the_weights_does_not_matter() -> None:
-    rng = np.random.default_rng(2)
-    output, weight = expit(rng.normal(size=300)), rng.choice([0.0, 1.0, 4.0], 300)
-    is_first = (rng.random(300) < output).astype(float)
-    found, again = (chances_by_output(output, np.full(300, 9.0), is_first, unit * weight) for unit in (1.0, 1e-3))
-    np.testing.assert_allclose(found.second, again.second, rtol=1e-6)
-    np.testing.assert_allclose(found.covariance, again.covariance, rtol=1e-6)
-    assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
 
 
 def test_offset_is_that_of_the_variances_by_label() -> None:

@@ -92,13 +92,6 @@ def test_the_size_by_both_errors_is_that_of_curves_that_go_up_or_down() -> None:
     assert found.interval == pytest.approx(tuple(np.quantile(needed, [0.025, 0.975])), rel=0.1, abs=2.0)
 
 
-@pytest.mark.slow
-def test_a_negative_score_of_labels_is_not_reported_as_cut() -> None:
-    report = scored("soft", ERROR, 20, 200, 0.05)
-    assert report.error_curve.asymptote < -0.01
-    assert not any("reported as" in text for text in report.warnings)
-
-
 def settings_of(metric: str, tolerance: float) -> Any:
     """Return options by which the metric may differ from its limit by `tolerance`, in its own unit."""
     ensemble, _ = members("vote" if metric == "f1" else "soft", 5, 20)

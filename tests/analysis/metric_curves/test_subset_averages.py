@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss, mean_squared_error, r2_s
 
 from ens_plugin import CustomEnsemble, analyze
 from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis.metric_curves import SubsetAverages, closed_form, largest_subsets, subset_averages
+from ens_plugin.analysis.metric_curves import closed_form, largest_subsets, subset_averages
 from ens_plugin.analysis.metric_rows import MetricRows, metric_rows
 from ens_plugin.analysis.metrics import resolve_metric
 from ens_plugin.core.sample import Sample
@@ -62,7 +62,6 @@ def test_rows_with_few_members_move_the_level_and_others_give_the_steps() -> Non
     is_oob = np.arange(9)[:, None] < trials
     adapter = find_adapter(CustomEnsemble(outputs, ~is_oob, aggregation="mean"))
     metric = resolve_metric("neg_mean_squared_error", adapter)
-    assert metric is not None
     rows = metric_rows(metric, adapter, Sample(RowBlock(outputs, is_oob, y, 0), np.arange(100), np.ones(100)), y)
     limits = largest_subsets(rows.trials, None)
     assert limits == (4, 9)
@@ -96,13 +95,6 @@ def test_a_log_loss_without_probabilities_of_0_is_averaged_and_continued_in_a_li
     assert -curve.asymptote == pytest.approx(-np.log(2.0 / 3.0), rel=0.025)  # three standard errors
 
 
-def test_the_noise_of_the_orders_is_that_of_their_mean() -> None:
-    by_order = np.random.default_rng(4).normal(size=(30, 3))
-    averages = SubsetAverages(np.array([1, 2, 4]), by_order, (1, 2), np.arange(5))
-    np.testing.assert_allclose(averages.covariance, np.cov(by_order, rowvar=False))
-    np.testing.assert_allclose(averages.mean_covariance, np.cov(by_order, rowvar=False) / 30)
-
-
 def rows_of(outputs: Array, y: Array, weight: Array, metric: str) -> MetricRows:
     """Values, or probabilities of the second of two labels, of members that all count."""
     is_of_labels = y.dtype.kind == "i"
@@ -110,7 +102,6 @@ def rows_of(outputs: Array, y: Array, weight: Array, metric: str) -> MetricRows:
     adapter = find_adapter(CustomEnsemble(members, None, aggregation="mean_proba" if is_of_labels else "mean"))
     block = RowBlock(members, np.ones(outputs.shape, dtype=bool), y, 2 if is_of_labels else 0)
     resolved = resolve_metric(metric, adapter)
-    assert resolved is not None
     return metric_rows(resolved, adapter, Sample(block, np.arange(y.size), weight), y)
 
 
@@ -145,12 +136,9 @@ def test_the_closed_form_is_of_rows_with_weight_and_of_groups_as_one(metric: str
     copies = [np.repeat(each, 3, axis=-1) for each in (outputs[:, :160], y[:160], weight[:160])]
     grouped = closed_form(rows_of(*copies, metric), groups)
     for found in (every, grouped):
-        assert some is not None
-        assert found is not None
         assert found.member_variance == pytest.approx(some.member_variance, rel=1e-9)
         assert found.raw_asymptote == pytest.approx(some.raw_asymptote, rel=1e-9)
         np.testing.assert_allclose(found.covariance, some.covariance, rtol=1e-9)
-    assert every is not None
     assert every.luck == pytest.approx(some.luck if some is not None else None, rel=1e-9)
 
 

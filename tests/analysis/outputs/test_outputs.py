@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import BaggingRegressor, RandomForestClassifier, RandomForestRegressor
-from sklearn.linear_model import Ridge
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
-from sklearn.neighbors import KNeighborsRegressor
 
 import ens_plugin
-from ens_plugin import EnsembleReport, oob_predictions
+from ens_plugin import EnsembleReport
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.report.answers import markdown_summary
 from tests.analysis.outputs.cases import (
@@ -39,29 +36,6 @@ from tests.analysis.outputs.cases import (
 def figures(report: EnsembleReport) -> dict[str, Any]:
     content = report.to_dict()
     return {key: content[key] for key in ("error_curve", "recommendation", "criteria", "bias_variance")}
-
-
-def given(forest: Any, outputs: Any) -> Any:
-    """Return the ensemble of arrays that has what the trees predict for one output, and their bags."""
-    in_bag = np.zeros((len(forest.estimators_), len(X)), dtype=bool)
-    for own, rows in zip(in_bag, forest.estimators_samples_, strict=True):
-        own[rows] = True
-    is_label = np.ndim(outputs) == 3
-    return ens_plugin.CustomEnsemble(outputs, in_bag, aggregation="mean_proba" if is_label else "mean")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("output", [0, 1, 2])
-def test_each_output_is_reported_as_its_members_predict_it_alone(output: int) -> None:
-    trees = label_forest().estimators_
-    ensemble = given(label_forest(), np.array([tree.predict_proba(X)[output] for tree in trees]))
-    alone = ens_plugin.analyze(ensemble, None, LABELS[:, output])
-    found = label_report().outputs[str(output)]
-    np.testing.assert_allclose(found.error_curve.error, alone.error_curve.error, rtol=1e-9)
-    assert found.recommended_size == alone.recommended_size
-    values = given(value_forest(), np.array([tree.predict(XR)[:, output] for tree in value_forest().estimators_]))
-    alone = ens_plugin.analyze(values, None, VALUES[:, output])
-    np.testing.assert_allclose(value_report().outputs[str(output)].error_curve.error, alone.error_curve.error)
 
 
 @pytest.mark.parametrize("report", [label_report, value_report])
@@ -95,21 +69,6 @@ def test_of_a_score_the_lowest_is_the_worst_and_of_a_loss_the_largest() -> None:
     assert by_loss.error == max(part.error for part in by_loss.outputs.values())
 
 
-@pytest.mark.slow
-def test_out_of_bag_scores_of_scikit_learn_agree() -> None:
-    parts = ens_plugin.split_outputs(label_forest())
-    found = [oob_predictions(part, X, LABELS[:, output]) for output, part in enumerate(parts)]
-    for output, own in enumerate(found):
-        np.testing.assert_allclose(own.values, label_forest().oob_decision_function_[:, :, output], atol=1e-12)
-    # Of several labels, scikit-learn's score is the share of rows with every label right.
-    together = np.stack([own.labels for own in found], axis=1)
-    assert accuracy_score(LABELS, together) == pytest.approx(label_forest().oob_score_, abs=1e-12)
-
-    parts = ens_plugin.split_outputs(value_forest())
-    values = [oob_predictions(part, XR, VALUES[:, output]).values for output, part in enumerate(parts)]
-    assert r2_score(VALUES, np.stack(values, axis=1)) == pytest.approx(value_forest().oob_score_, abs=1e-12)
-
-
 FAST_MODELS = {"pipeline", "own forests", "unequal labels", "bagging"}
 
 
@@ -127,32 +86,6 @@ def test_every_output_is_its_own_ensemble(name: str) -> None:
     alone = ens_plugin.analyze(parts[last], rows, y[:, last])
     assert figures(alone) == figures(report.outputs[str(last)])
     assert report.model == type(model[-1] if name == "pipeline" else model).__name__
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ens_plugin.errors.EnsPluginWarning")
-@pytest.mark.parametrize("base", [KNeighborsRegressor(3), Ridge()])
-def test_bagged_members_that_are_no_trees(base: Any) -> None:
-    model = BaggingRegressor(base, n_estimators=30, max_features=0.8, random_state=0).fit(XR, VALUES)
-    report = ens_plugin.analyze(model, XR, VALUES)
-    parts = ens_plugin.split_outputs(model)
-    np.testing.assert_allclose(parts[1].predict(XR), model.predict(XR)[:, 1])
-    assert figures(ens_plugin.analyze(parts[1], XR, VALUES[:, 1])) == figures(report.outputs["1"])
-
-
-@pytest.mark.slow
-def test_class_weights_that_are_products_are_not_taken_for_another_target() -> None:
-    forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=3, **FOREST).fit(X, LABELS)
-    assert any(text.startswith("y is not proved") for text in ens_plugin.analyze(forest, X, LABELS).warnings)
-
-
-@pytest.mark.slow
-def test_raw_scores_of_different_numbers_of_labels() -> None:
-    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
-    options: dict[str, Any] = {"subsample": 0.6, "subsample_freq": 1, "min_child_samples": 5, "n_jobs": 1}
-    base = lightgbm.LGBMClassifier(boosting_type="rf", n_estimators=30, verbose=-1, **options)
-    report = ens_plugin.analyze(MultiOutputClassifier(base).fit(X, CLASSES), X, CLASSES)
-    assert (report.aggregation, len(report.outputs)) == ("mean_score", 2)
 
 
 @pytest.mark.slow
@@ -232,32 +165,8 @@ def test_an_output_that_needs_many_more_members_is_warned_of() -> None:
     own = MultiOutputRegressor(RandomForestRegressor(min_samples_leaf=1, **FOREST)).fit(XR, both)
     report = ens_plugin.analyze(own, XR, both)
     size, easy = report.recommended_size, report.outputs["1"].recommended_size
-    assert size is not None
-    assert easy is not None
     assert easy > 2 * size
     assert any(f"1 of 2 outputs needs more than twice as many: '1' about {easy}" in text for text in report.warnings)
-
-
-@pytest.mark.slow
-def test_truncated_and_grown_models_keep_all_outputs() -> None:
-    small = ens_plugin.truncate(label_forest(), 20)
-    trained = RandomForestClassifier(20, max_depth=5, random_state=0).fit(X, LABELS)
-    np.testing.assert_array_equal(small.predict(X), trained.predict(X))
-    assert not hasattr(small, "oob_score_")
-    assert len(label_forest().estimators_) == 60
-    assert figures(ens_plugin.analyze(small, X, LABELS)) == figures(ens_plugin.analyze(trained, X, LABELS))
-    own = MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, LABELS)
-    assert [len(forest.estimators_) for forest in ens_plugin.truncate(own, 20).estimators_] == [20] * 3
-    grown = ens_plugin.grow(RandomForestRegressor(random_state=0), XR, VALUES, tolerance=0.05)
-    assert grown.report is not None
-    assert len(grown.report.outputs) == 3
-    assert grown.model.predict(XR).shape == (150, 3)
-
-
-def test_bags_are_those_of_all_outputs() -> None:
-    expected = [np.isin(np.arange(150), rows) for rows in label_forest().estimators_samples_]
-    np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X, LABELS), expected)
-    np.testing.assert_array_equal(ens_plugin.in_bag(label_forest(), X), expected)
 
 
 @pytest.mark.parametrize(
@@ -284,3 +193,25 @@ def test_split_refuses_one_output_and_copies_of_its_members_are_whole() -> None:
         assert len(ens_plugin.truncate(part, 10).estimators_) == 10
     for old, tree in zip(before, label_forest().estimators_, strict=True):
         np.testing.assert_array_equal(old, tree.tree_.value)
+
+
+@pytest.mark.slow
+def test_class_weights_that_are_products_are_not_taken_for_another_target() -> None:
+    forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=3, **FOREST).fit(X, LABELS)
+    assert any(text.startswith("y is not proved") for text in ens_plugin.analyze(forest, X, LABELS).warnings)
+
+
+@pytest.mark.slow
+def test_truncated_and_grown_models_keep_all_outputs() -> None:
+    small = ens_plugin.truncate(label_forest(), 20)
+    trained = RandomForestClassifier(20, max_depth=5, random_state=0).fit(X, LABELS)
+    np.testing.assert_array_equal(small.predict(X), trained.predict(X))
+    assert not hasattr(small, "oob_score_")
+    assert len(label_forest().estimators_) == 60
+    assert figures(ens_plugin.analyze(small, X, LABELS)) == figures(ens_plugin.analyze(trained, X, LABELS))
+    own = MultiOutputClassifier(RandomForestClassifier(**FOREST)).fit(X, LABELS)
+    assert [len(forest.estimators_) for forest in ens_plugin.truncate(own, 20).estimators_] == [20] * 3
+    grown = ens_plugin.grow(RandomForestRegressor(random_state=0), XR, VALUES, tolerance=0.05)
+    assert grown.report is not None
+    assert len(grown.report.outputs) == 3
+    assert grown.model.predict(XR).shape == (150, 3)

@@ -24,55 +24,44 @@ from ens_plugin.errors import (
 from ens_plugin.papers.dynamic_pruning_2009 import prune
 from tests.analysis.outputs.cases import FOREST, LABELS, MODELS, VALUES, XR, X, label_forest, value_forest
 
+MISSING = np.where(np.arange(VALUES.size).reshape(VALUES.shape) == 13, np.nan, VALUES)
+CASES: dict[str, tuple[Callable[[], Any], Any, Any, type[Exception], str]] = {
+    "one target": (label_forest, X, LABELS[:, 0], InputError, r"y has shape \(150,\).*predicts 3 outputs; pass y of s"),
+    "two targets": (label_forest, X, LABELS[:, :2], InputError, r"pass y of shape \(n_rows, 3\)"),
+    "targets reversed": (label_forest, X, LABELS[:, ::-1], DataMismatchError, "Output '0': y is not the target"),
+    "missing value": (value_forest, XR, MISSING, InputError, r"1 missing value .* in row 4;"),
+    "no bootstrap": (
+        lambda: RandomForestClassifier(bootstrap=False, **FOREST).fit(X, LABELS), X, LABELS,
+        BagError, "Output '0': This RandomForestClassifier was trained without bootstrap",
+    ),
+    "not fitted": (
+        lambda: MultiOutputClassifier(RandomForestClassifier()), X, LABELS, NotFittedError, "has not been fitted"
+    ),
+    "no ensembles": (
+        lambda: MultiOutputClassifier(LogisticRegression()).fit(X, LABELS), X, LABELS,
+        UnsupportedModelError, "Output '0': No adapter accepts",
+    ),
+    "single label": (
+        lambda: RandomForestClassifier(**FOREST).fit(X, LABELS * [1, 0, 1]), X, LABELS * [1, 0, 1],
+        InputError, "Output '1': y holds a single label",
+    ),
+    "two members": (
+        lambda: RandomForestClassifier(2, random_state=0).fit(X, LABELS), X, LABELS,
+        TooFewMembersError, "Output '0': .* fewer than 2 out-of-bag members",
+    ),
+}  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("model", "y", "options", "error", "message"),
-    [
-        (label_forest, LABELS[:, 0], {}, InputError, r"y has shape \(150,\).*predicts 3 outputs; pass y of shape"),
-        (label_forest, LABELS[:, :2], {}, InputError, r"pass y of shape \(n_rows, 3\)"),
-        (label_forest, LABELS[:, ::-1], {}, DataMismatchError, "Output '0': y is not the target"),
-        (label_forest, LABELS, {"metric": "r2"}, InputError, "Output '0': metric='r2' scores values"),
-        (
-            lambda: RandomForestClassifier(bootstrap=False, **FOREST).fit(X, LABELS),
-            LABELS,
-            {},
-            BagError,
-            "Output '0': This RandomForestClassifier was trained without bootstrap",
-        ),
-        (lambda: MultiOutputClassifier(RandomForestClassifier()), LABELS, {}, NotFittedError, "has not been fitted"),
-        (
-            lambda: MultiOutputClassifier(LogisticRegression()).fit(X, LABELS),
-            LABELS,
-            {},
-            UnsupportedModelError,
-            "Output '0': No adapter accepts",
-        ),
-        (
-            lambda: RandomForestClassifier(**FOREST).fit(X, LABELS * [1, 0, 1]),
-            LABELS * [1, 0, 1],
-            {},
-            InputError,
-            "Output '1': y holds a single label",
-        ),
-        (
-            lambda: RandomForestClassifier(2, random_state=0).fit(X, LABELS),
-            LABELS,
-            {},
-            TooFewMembersError,
-            "Output '0': .* fewer than 2 out-of-bag members",
-        ),
-    ],
-)
-def test_what_is_refused(model: Any, y: Any, options: Any, error: type[Exception], message: str) -> None:
+
+@pytest.mark.parametrize("case", CASES)
+def test_refusal(case: str) -> None:
+    model, rows, y, error, message = CASES[case]
     with pytest.raises(error, match=message):
-        ens_plugin.analyze(model(), X, y, **options)
+        ens_plugin.analyze(model(), rows, y)
 
 
-def test_missing_values_are_named_by_row() -> None:
-    y = VALUES.copy()
-    y[4, 1] = np.nan
-    with pytest.raises(InputError, match=r"1 missing value .* in row 4;"):
-        ens_plugin.analyze(value_forest(), XR, y)
+def test_a_metric_of_another_task_is_refused() -> None:
+    with pytest.raises(InputError, match="Output '0': metric='r2' scores values"):
+        ens_plugin.analyze(label_forest(), X, LABELS, metric="r2")
 
 
 def test_forests_of_unequal_sizes_are_reported_each() -> None:

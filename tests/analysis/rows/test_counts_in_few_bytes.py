@@ -13,11 +13,6 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomFo
 from sklearn.linear_model import RidgeClassifier
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.core.comparison import row_losses
-from ens_plugin.core.tally import LabelTally
-from ens_plugin.core.validation import in_few_bytes
-from ens_plugin.core.weights import RowWeight, represent
-from ens_plugin.papers.wrong_votes import hypergeometric_curve
 
 Array = NDArray[Any]
 
@@ -66,22 +61,16 @@ def of_scores() -> EnsembleReport:
 
 
 REPORTS: dict[str, Callable[[], EnsembleReport]] = {
-    "255 voters": lambda: of_voters(255),
-    "256 voters": lambda: of_voters(256),
-    "700 voters": lambda: of_voters(700),
+    "255 voters": lambda: of_voters(255), "256 voters": lambda: of_voters(256), "700 voters": lambda: of_voters(700),
     "300 voters on held-out rows": lambda: of_held_out(300),
     "65535 voters on held-out rows": lambda: of_held_out(65_535),
-    "65536 voters on held-out rows": lambda: of_held_out(65_536),
-    "few voters": lambda: of_voters(7),
-    "probabilities": of_forest,
-    "probabilities, weights": lambda: of_forest(sample_weight=WEIGHT),
+    "65536 voters on held-out rows": lambda: of_held_out(65_536), "few voters": lambda: of_voters(7),
+    "probabilities": of_forest, "probabilities, weights": lambda: of_forest(sample_weight=WEIGHT),
     "probabilities, a metric of labels": lambda: of_forest(metric="f1"),
-    "probabilities, a ranking": lambda: of_forest(metric="roc_auc"),
-    "votes on three labels": of_small_bags,
-    "votes on three labels, groups": lambda: of_small_bags(groups=np.arange(N_ROWS) // 2),
-    "scores": of_scores,
+    "probabilities, a ranking": lambda: of_forest(metric="roc_auc"), "votes on three labels": of_small_bags,
+    "votes on three labels, groups": lambda: of_small_bags(groups=np.arange(N_ROWS) // 2), "scores": of_scores,
     "values": of_values,
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow_cases("metric of labels", "6553", "ranking", "weights", "groups")
@@ -104,36 +93,3 @@ def contents(report: EnsembleReport) -> dict[str, Any]:
     found = report.to_dict()
     del found["created"]
     return found
-
-
-def tallies(n_members: int) -> tuple[LabelTally, LabelTally]:
-    """The same rows with counts in few bytes and in float64; some rows have all members, and all of them wrong."""
-    rng = np.random.default_rng(n_members)
-    trials = rng.integers(n_members - 60, n_members + 1, 400)
-    wrong = rng.binomial(trials, rng.beta(1.0, 2.0, 400))
-    wrong[:20] = trials[:20] = n_members
-    error = (1.0 + np.sign(2 * wrong - trials)) / 2.0
-    columns = (trials, wrong, error, np.floor(error))
-    counts = (in_few_bytes(column, n_members) for column in (trials, wrong))
-    return LabelTally(*counts, error, columns[3]), LabelTally(*(np.asarray(each, dtype=np.float64) for each in columns))
-
-
-def estimates(tally: LabelTally, n_members: int) -> dict[str, Array]:
-    """What estimators compute from a tally."""
-    weight = RowWeight(np.linspace(0.5, 2.0, tally.n_rows))
-    label = np.arange(tally.n_rows) % 2
-    found = represent(label, tally.trials, weight.total, n_labels=2, n_members=n_members, needed=2)
-    return {
-        "losses": row_losses(tally),
-        "members": np.stack([found.members, found.usable_members, found.n_usable]),
-        "subsets": hypergeometric_curve(tally.wrong_members, tally.trials, [1, 3, 15], weight),
-    }
-
-
-@pytest.mark.parametrize("n_members", [255, 256, 300, 65_535, 65_536])
-def test_no_estimate_overflows_or_wraps_around(n_members: int) -> None:
-    narrow, wide = tallies(n_members)
-    assert vars(narrow)["trials"].dtype.itemsize < 8
-    expected = estimates(wide, n_members)
-    for name, found in estimates(narrow, n_members).items():
-        np.testing.assert_array_equal(found, expected[name], err_msg=name)

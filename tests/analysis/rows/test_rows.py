@@ -13,11 +13,13 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
-from ens_plugin import CustomEnsemble, EnsembleReport, in_bag
+from ens_plugin import EnsembleReport
 from ens_plugin.analysis import AnalysisOptions, run_analysis, sampling_seed
-from ens_plugin.analysis.rows import training_bags
+from ens_plugin.analysis.analyze import open_model, tally_model_rows
+from ens_plugin.analysis.rows import read_rows, training_bags
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import sample_keys
+from ens_plugin.core.tally import count_members, label_support
 from ens_plugin.errors import DataMismatchError
 from tests.forests import RowLimit
 
@@ -75,22 +77,6 @@ def test_all_rows_read_in_random_order_give_the_same_report(
     assert without_date(read) == without_date(run_analysis(model, X, y, options))
 
 
-@pytest.mark.slow
-def test_a_metric_meets_the_labels_of_the_rows_that_were_read() -> None:
-    X, y = CANCER
-    forest = RandomForestClassifier(40, max_depth=3, random_state=0).fit(X, y)
-
-    def lost(truth: NDArray[Any], p: NDArray[np.float64]) -> float:
-        return float(np.mean((truth - p[:, 1]) ** 2))
-
-    rows = np.sort(order_of_reading(y.size)[:256])
-    outputs = np.stack([tree.predict_proba(X[rows]) for tree in forest.estimators_])
-    rest = CustomEnsemble(outputs, in_bag(forest, X)[:, rows], aggregation="mean_proba")
-    read = run_analysis(forest, X, y, AnalysisOptions(metric=lost), limit=RowLimit(256))
-    expected = run_analysis(rest, None, y[rows], AnalysisOptions(metric=lost))
-    np.testing.assert_allclose(read.error_curve.error, expected.error_curve.error, rtol=1e-9)
-
-
 def test_other_rows_than_the_training_rows_are_refused_all_the_same() -> None:
     X, y = CANCER
     model = BaggingClassifier(KNeighborsClassifier(), 20, random_state=0, oob_score=True).fit(X, y)
@@ -116,3 +102,18 @@ def test_bags_are_released_before_the_estimates(monkeypatch: pytest.MonkeyPatch)
     run_analysis(forest, *DIABETES, AnalysisOptions(metric=metric))
     assert alive
     assert not any(alive)
+
+
+@pytest.mark.parametrize("min_samples_leaf", [1, 20])
+@pytest.mark.parametrize("n_left_out", [0, 300])
+def test_sampled_rows_have_the_votes_of_their_members(min_samples_leaf: int, n_left_out: int) -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    forest = RandomForestClassifier(30, min_samples_leaf=min_samples_leaf, random_state=0).fit(X, y)
+    options = AnalysisOptions(sample_weight=np.arange(y.size) >= n_left_out)
+    adapter, inner, settings = open_model(forest, X, y, options)
+    _, evidence = tally_model_rows(read_rows(adapter, inner, y, options, None), settings)
+    block, rows = evidence.sample.block, evidence.sample.rows
+    assert rows.min() == n_left_out
+    np.testing.assert_array_equal(block.target, y[rows])
+    np.testing.assert_array_equal(block.trials, count_members(block.counted))
+    np.testing.assert_allclose(block.support, label_support(block, block.counted), rtol=1e-12)

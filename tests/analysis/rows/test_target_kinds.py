@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ens_plugin
 from ens_plugin import oob_permutation_importance, oob_predictions
 from ens_plugin.errors import EnsPluginError, InputError
+from tests.extras import lightgbm, xgboost
 
 X, CODES = make_classification(90, 5, n_informative=4, n_redundant=0, flip_y=0.2, random_state=0)
 N_MEMBERS = 20
@@ -31,18 +32,10 @@ Fit = Callable[[Any, Any], Any]
 has_arrow = find_spec("pyarrow") is not None
 
 
-def arrow(codes: Any) -> Any:
-    return pd.Series(codes, dtype="int64[pyarrow]")
-
-
 def arrow_text(codes: Any) -> Any:
     import pyarrow
 
     return pyarrow.array(WORDS[codes].tolist())
-
-
-def arrow_dictionary(codes: Any) -> Any:
-    return arrow_text(codes).dictionary_encode()
 
 
 def polars(codes: Any) -> Any:
@@ -51,23 +44,19 @@ def polars(codes: Any) -> Any:
     return library.Series(WORDS[codes].tolist())
 
 
-NUMBERS: dict[str, Callable[[Any], Any]] = {
-    "list": lambda codes: codes.tolist(),
-    "column": lambda codes: codes[:, None],
-    "float": lambda codes: codes.astype(float),
-    "uint8": lambda codes: codes.astype(np.uint8),
-    "bool": lambda codes: codes == 1,
-    "boolean": lambda codes: pd.Series(codes == 1, dtype="boolean"),
+Kind = Callable[[Any], Any]
+NUMBERS: dict[str, Kind] = {
+    "list": lambda codes: codes.tolist(), "column": lambda codes: codes[:, None],
+    "float": lambda codes: codes.astype(float), "uint8": lambda codes: codes.astype(np.uint8),
+    "bool": lambda codes: codes == 1, "boolean": lambda codes: pd.Series(codes == 1, dtype="boolean"),
     "Int64": lambda codes: pd.Series(codes, dtype="Int64", index=np.arange(90)[::-1]),
     "Float64": lambda codes: pd.Series(codes, dtype="Float64"),
     "category of numbers": lambda codes: pd.Series(pd.Categorical(codes, categories=[7, 1, 0])),
-}
+}  # fmt: skip
 NULLABLE = ("boolean", "Int64", "Float64")
-SIGNS: dict[str, Callable[[Any], Any]] = {
+TEXTS: dict[str, Kind] = {
     "-1 and 1": lambda codes: 2 * codes - 1,
     "-1.0 and 1.0": lambda codes: 2.0 * codes - 1.0,
-}
-TEXTS: dict[str, Callable[[Any], Any]] = {
     "texts": lambda codes: WORDS[codes],
     "list of texts": lambda codes: WORDS[codes].tolist(),
     "objects": lambda codes: WORDS[codes].astype(object),
@@ -76,12 +65,12 @@ TEXTS: dict[str, Callable[[Any], Any]] = {
     "dates": lambda codes: np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]")[codes],
     "ordered category": lambda codes: pd.Series(pd.Categorical(WORDS[codes], ["yes", "no"], ordered=True)),
 }
-ARROW: dict[str, Callable[[Any], Any]] = {
-    "arrow column": arrow,
+ARROW: dict[str, Kind] = {
+    "arrow column": lambda codes: pd.Series(codes, dtype="int64[pyarrow]"),
     "arrow texts": arrow_text,
-    "arrow dictionary": arrow_dictionary,
+    "arrow dictionary": lambda codes: arrow_text(codes).dictionary_encode(),
 }
-EVERY = {**NUMBERS, **SIGNS, **TEXTS, **(ARROW if has_arrow else {})}
+EVERY = {**NUMBERS, **TEXTS, **(ARROW if has_arrow else {}), **({"polars": polars} if find_spec("polars") else {})}
 
 
 class Voter:
@@ -110,27 +99,23 @@ def arrays(X: Any, y: Any) -> Any:
     return ens_plugin.CustomEnsemble(np.array(votes), np.array(in_bag), aggregation="vote")
 
 
+LIGHTGBM = {"bagging_fraction": 0.6, "bagging_freq": 1, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
+
+
 def lightgbm_sklearn(X: Any, y: Any) -> Any:
-    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
-    bagging: dict[str, Any] = {"subsample": 0.6, "subsample_freq": 1, "random_state": 0, "n_jobs": 1}
-    bagging["min_child_samples"] = 5
-    return lightgbm.LGBMClassifier(boosting_type="rf", n_estimators=N_MEMBERS, verbose=-1, **bagging).fit(X, y)
+    return lightgbm.LGBMClassifier(boosting_type="rf", n_estimators=N_MEMBERS, random_state=0, **LIGHTGBM).fit(X, y)
 
 
 def lightgbm_native(X: Any, y: Any) -> Any:
-    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
-    options = {"boosting": "rf", "objective": "binary", "bagging_fraction": 0.6, "bagging_freq": 1, "num_threads": 1}
     data = lightgbm.Dataset(X, np.asarray(y, dtype=float).reshape(-1))
-    return lightgbm.train({**options, "min_data_in_leaf": 5, "verbose": -1, "seed": 0}, data, N_MEMBERS)
+    return lightgbm.train({"boosting": "rf", "objective": "binary", "seed": 0, **LIGHTGBM}, data, N_MEMBERS)
 
 
 def xgboost_sklearn(X: Any, y: Any) -> Any:
-    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
     return xgboost.XGBRFClassifier(n_estimators=N_MEMBERS, random_state=0, n_jobs=1).fit(X, y)
 
 
 def xgboost_native(X: Any, y: Any) -> Any:
-    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
     options = {"num_parallel_tree": N_MEMBERS, "subsample": 0.6, "eta": 1, "objective": "binary:logistic", "nthread": 1}
     return xgboost.train(options, xgboost.DMatrix(X, np.asarray(y, dtype=float).reshape(-1)), 1)
 
@@ -173,106 +158,40 @@ def figures(model: Any, y: Any) -> dict[str, Any]:
 EXPECTED: dict[str, dict[str, Any]] = {}
 
 
-def check(name: str, fit: Fit, y: Any) -> None:
-    if name not in EXPECTED:
-        EXPECTED[name] = figures(fit(X, CODES), CODES)
-    assert figures(fit(X, y), y) == EXPECTED[name]
+FITS = {**SKLEARN, **LIBRARIES}
+FAST = {
+    *(("members of votes", kind) for kind in EVERY),
+    ("bagging of votes", "-1 and 1"), ("forest", "category"), ("pipeline", "category"), ("extra trees", "boolean"),
+    ("arrays", "-1 and 1"), ("LightGBM", "boolean"), ("LightGBM", "category"), ("LightGBM native", "Int64"),
+    ("XGBoost", "Int64"),
+}  # fmt: skip
+OF_CODES = ("LightGBM native", "XGBoost", "XGBoost native")
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("bagging of votes", "-1 and 1"),
-        ("forest", "category"),
-        ("pipeline", "category"),
-        ("extra trees", "boolean"),
-        ("arrays", "-1 and 1"),
+        pytest.param(name, kind, id=f"{name}, {kind}", marks=[] if (name, kind) in FAST else [pytest.mark.slow])
+        for name in FITS
+        for kind in (NUMBERS if name in OF_CODES else EVERY)
+        if name != "LightGBM" or kind not in ("list", "column", "polars", *ARROW)
     ],
 )
-def test_report_does_not_depend_on_the_kind_of_labels(name: str, kind: str) -> None:
-    check(name, SKLEARN[name], EVERY[kind](CODES))
-
-
-@pytest.mark.parametrize("kind", EVERY)
-def test_report_is_the_same_for_every_kind_of_labels(kind: str) -> None:
+def test_a_report_does_not_depend_on_the_kind_of_labels(name: str, kind: str) -> None:
     labels = EVERY[kind](CODES)
-    if kind in NULLABLE and np.asarray(labels).dtype == object:
+    if name == "members of votes" and kind in NULLABLE and np.asarray(labels).dtype == object:
         pytest.skip("this release of pandas makes objects of nullable columns, which scikit-learn's members refuse")
-    check("members of votes", SKLEARN["members of votes"], labels)
+    if name not in EXPECTED:
+        EXPECTED[name] = figures(FITS[name](X, CODES), CODES)
+    assert figures(FITS[name](X, labels), labels) == EXPECTED[name]
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@pytest.mark.parametrize("kind", EVERY)
-@pytest.mark.parametrize("name", [name for name in SKLEARN if name != "members of votes"])
-def test_report_is_the_same_in_every_adapter(name: str, kind: str) -> None:
-    check(name, SKLEARN[name], EVERY[kind](CODES))
-
-
-@pytest.mark.parametrize("kind", ["boolean", "category"])
-def test_lightgbm_takes_labels_in_words_and_in_nullable_columns(kind: str) -> None:
-    check("LightGBM", lightgbm_sklearn, EVERY[kind](CODES))
-
-
-@pytest.mark.fast_cases("XGBoost", "LightGBM native")
-@pytest.mark.parametrize("name", ["LightGBM native", "XGBoost", "XGBoost native"])
-def test_boosters_take_nullable_codes(name: str) -> None:
-    check(name, LIBRARIES[name], EVERY["Int64"](CODES))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bool", "Float64", *SIGNS, *TEXTS])
-def test_lightgbm_takes_what_scikit_learn_takes(kind: str) -> None:
-    check("LightGBM", lightgbm_sklearn, EVERY[kind](CODES))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", NUMBERS)
-@pytest.mark.parametrize("name", ["LightGBM native", "XGBoost", "XGBoost native"])
-def test_boosters_take_every_kind_of_codes(name: str, kind: str) -> None:
-    check(name, LIBRARIES[name], EVERY[kind](CODES))
-
-
-@pytest.mark.parametrize("name", ["LightGBM native", "XGBoost", "XGBoost native"])
+@pytest.mark.parametrize("name", OF_CODES)
 def test_texts_for_a_booster_of_codes_are_refused_with_a_remedy(name: str) -> None:
     model = LIBRARIES[name](X, CODES)
     with pytest.raises(InputError, match="Pass the labels as the ensemble was trained on them"):
         ens_plugin.analyze(model, X, WORDS[CODES])
-
-
-@pytest.mark.skipif(find_spec("polars") is None, reason="polars is not installed")
-def test_column_of_polars() -> None:
-    check("members of votes", SKLEARN["members of votes"], polars(CODES))
-
-
-@pytest.mark.slow
-def test_members_trained_on_codes_take_their_labels_in_words() -> None:
-    class Net:
-        """A model that predicts probabilities of codes, and has no labels."""
-
-        def __init__(self, bag: Any) -> None:
-            self.inner = GaussianNB().fit(X[bag], CODES[bag])
-
-        def predict(self, X: Any) -> Any:
-            return self.inner.predict(X)
-
-    class SoftNet(Net):
-        def predict_proba(self, X: Any) -> Any:
-            return self.inner.predict_proba(X)
-
-    def ensemble(kind: type[Net], classes: Any) -> Any:
-        return ens_plugin.CustomEnsemble.from_estimators([kind(bag) for bag in BAGS], BAGS, classes=classes)
-
-    def labelled(classes: Any) -> Any:
-        models = [GaussianNB().fit(X[bag], CODES[bag]) for bag in BAGS]
-        return ens_plugin.CustomEnsemble.from_estimators(models, BAGS, classes=classes)
-
-    for made in (lambda classes: ensemble(Net, classes), lambda classes: ensemble(SoftNet, classes), labelled):
-        assert figures(made(WORDS), WORDS[CODES]) == figures(made([0, 1]), CODES)
-    with pytest.raises(EnsPluginError, match="not among the model's"):
-        ens_plugin.analyze(ensemble(Net, [1, 2]), X, CODES + 1)
-    with pytest.raises(InputError, match="holds labels that the ensemble does not have"):
-        ens_plugin.analyze(ensemble(Net, ["a", "b"]), X, WORDS[CODES])
 
 
 def test_numbers_in_place_of_the_texts_of_training_are_refused_with_the_conversion() -> None:
@@ -304,45 +223,47 @@ def test_missing_labels_are_named_by_row_everywhere(y: Any) -> None:
             call()
 
 
-@pytest.mark.fast_cases("Int64")
-@pytest.mark.parametrize("kind", ["Int64", "category"])
-def test_other_verbs_take_every_kind(kind: str) -> None:
-    y = EVERY[kind](CODES)
-    forest, plain = SKLEARN["forest"](X, y), RandomForestClassifier(oob_score=True, **FOREST).fit(X, CODES)
-    np.testing.assert_array_equal(oob_predictions(forest, X, y).values, oob_predictions(plain, X, CODES).values)
-    np.testing.assert_array_equal(ens_plugin.in_bag(forest, X, y), ens_plugin.in_bag(plain, X, CODES))
-    first, second = (
-        oob_permutation_importance(model, X, target, n_repeats=2, random_state=0)
-        for model, target in ((forest, y), (plain, CODES))
-    )
-    np.testing.assert_array_equal(first.importances, second.importances)
-
-
-@pytest.mark.fast_cases("category")
-@pytest.mark.parametrize("kind", ["boolean", "category"])
-def test_growth_does_not_depend_on_the_kind(kind: str) -> None:
-    options: dict[str, Any] = {"probe_size": 20, "tolerance": 0.1, "max_size": 200}
-    first, second = (
-        ens_plugin.grow(RandomForestClassifier(random_state=0), X, y, **options) for y in (EVERY[kind](CODES), CODES)
-    )
-    assert first.n_members == second.n_members
-    assert [step.recommended_size for step in first.history] == [step.recommended_size for step in second.history]
-
-
 VALUES = X[:, 0] * 10 + X[:, 1]
 
 
 @pytest.mark.parametrize(
     "y",
     [
-        pd.Series(VALUES, dtype="Float64"),
-        VALUES.astype(object),
-        VALUES.tolist(),
-        VALUES[:, None],
+        pd.Series(VALUES, dtype="Float64"), VALUES.astype(object), VALUES.tolist(), VALUES[:, None],
         *([pd.Series(VALUES, dtype="double[pyarrow]")] if has_arrow else []),
     ],
-)
+)  # fmt: skip
 def test_values_in_any_container(y: Any) -> None:
     forest = RandomForestRegressor(**FOREST)
     expected = figures(forest.fit(X, VALUES), VALUES)
     assert figures(forest.fit(X, np.asarray(y, dtype=float).reshape(-1)), y) == expected
+
+
+@pytest.mark.slow
+def test_members_trained_on_codes_take_their_labels_in_words() -> None:
+    class Net:
+        """A model that predicts probabilities of codes, and has no labels."""
+
+        def __init__(self, bag: Any) -> None:
+            self.inner = GaussianNB().fit(X[bag], CODES[bag])
+
+        def predict(self, X: Any) -> Any:
+            return self.inner.predict(X)
+
+    class SoftNet(Net):
+        def predict_proba(self, X: Any) -> Any:
+            return self.inner.predict_proba(X)
+
+    def ensemble(kind: type[Net], classes: Any) -> Any:
+        return ens_plugin.CustomEnsemble.from_estimators([kind(bag) for bag in BAGS], BAGS, classes=classes)
+
+    def labelled(classes: Any) -> Any:
+        models = [GaussianNB().fit(X[bag], CODES[bag]) for bag in BAGS]
+        return ens_plugin.CustomEnsemble.from_estimators(models, BAGS, classes=classes)
+
+    for made in (lambda classes: ensemble(Net, classes), lambda classes: ensemble(SoftNet, classes), labelled):
+        assert figures(made(WORDS), WORDS[CODES]) == figures(made([0, 1]), CODES)
+    with pytest.raises(EnsPluginError, match="not among the model's"):
+        ens_plugin.analyze(ensemble(Net, [1, 2]), X, CODES + 1)
+    with pytest.raises(InputError, match="holds labels that the ensemble does not have"):
+        ens_plugin.analyze(ensemble(Net, ["a", "b"]), X, WORDS[CODES])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,10 @@ from tests.extras import lightgbm, xgboost
 
 X, Y = make_friedman1(80, noise=1.0, random_state=0)
 NEW = make_friedman1(30, random_state=1)[0]
-STUMP = DecisionTreeRegressor(max_leaf_nodes=2)
 LIGHTGBM = {
-    "n_estimators": 40,
-    "boosting_type": "rf",
-    "subsample": 0.6,
-    "subsample_freq": 1,
-    "min_child_samples": 3,
-    "random_state": 0,
-    "verbose": -1,
-    "n_jobs": 1,
-}
+    "n_estimators": 40, "boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1, "min_child_samples": 3,
+    "random_state": 0, "verbose": -1, "n_jobs": 1,
+}  # fmt: skip
 
 
 def forest(n_estimators: int = 60, **options: Any) -> Any:
@@ -57,32 +51,6 @@ def test_variance_is_that_of_the_formula() -> None:
     corrected = expected - len(X) / 400 * outputs.var(axis=0)
     np.testing.assert_allclose(found.variance, corrected, atol=0.15 * corrected.mean())
     np.testing.assert_allclose(found.seed_variance, outputs.var(axis=0, ddof=1) / 400, rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_variance_of_a_bagged_mean_is_that_of_a_mean() -> None:
-    """Members that predict the mean of their rows: every method is exact but for the members' noise."""
-    values = np.random.default_rng(0).normal(size=20)
-    rows = np.ones((20, 1))
-    truth = values.var(ddof=1) / 20
-    for options in ({}, {"max_samples": 0.5}, {"bootstrap": False, "max_samples": 0.5}):
-        model = BaggingRegressor(STUMP, 600, random_state=0, **options).fit(rows, values)
-        found = ens_plugin.training_variance(model, rows, rows[:1])
-        assert found.variance[0] == pytest.approx(truth, abs=4 * found.noise[0]), options
-        assert found.noise[0] < 0.15 * truth
-
-
-def test_probabilities_of_each_label_are_returned() -> None:
-    labels = np.array(["a", "b", "c"])[np.digitize(Y, np.quantile(Y, [0.3, 0.6]))]
-    model = RandomForestClassifier(80, random_state=0).fit(X, labels)
-    found = ens_plugin.training_variance(model, X, NEW, y_train=labels)
-    np.testing.assert_allclose(found.prediction, model.predict_proba(NEW), atol=1e-12)
-    assert found.variance.shape == found.uncorrected.shape == found.jackknife.shape == (30, 3)
-    assert found.classes.tolist() == ["a", "b", "c"]
-    assert found.mean_variance.shape == (3,)
-    two = RandomForestClassifier(80, random_state=0).fit(X, labels == "a")
-    both = ens_plugin.training_variance(two, X, NEW).variance
-    np.testing.assert_allclose(both[:, 0], both[:, 1], rtol=1e-9)
 
 
 def test_wrappers_are_opened_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,19 +93,6 @@ def test_boosters_that_draw_without_replacement(library: str, is_classifier: boo
     assert np.mean(found.uncorrected) > np.mean(found.variance)
 
 
-def test_members_that_share_bags_are_refused() -> None:
-    model = lightgbm.LGBMRegressor(**{**LIGHTGBM, "subsample_freq": 5}).fit(X, Y)
-    with pytest.raises(BagError, match="8 different bags"):
-        ens_plugin.training_variance(model, X, NEW, y_train=Y)
-
-
-def test_several_labels_of_xgboost_are_refused() -> None:
-    labels = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
-    model = xgboost.XGBRFClassifier(n_estimators=10, subsample=0.6, random_state=0, n_jobs=1).fit(X, labels)
-    with pytest.raises(BagError, match="trees of the 3 labels"):
-        ens_plugin.training_variance(model, X, NEW, y_train=labels)
-
-
 @pytest.mark.parametrize("n_rows", [80, 2])
 def test_whole_groups_count_as_one_row(n_rows: int) -> None:
     """Each row three times, drawn three at a time, is the ensemble of single rows; so is it with groups."""
@@ -153,22 +108,6 @@ def test_whole_groups_count_as_one_row(n_rows: int) -> None:
     np.testing.assert_allclose(grouped.jackknife, single.jackknife, rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_rows_drawn_singly_add_up_over_their_group() -> None:
-    values = np.random.default_rng(0).normal(size=30)
-    thrice = np.repeat(values, 3)
-    model = forest(2000).fit(np.ones((90, 1)), thrice)
-    found = ens_plugin.training_variance(model, np.ones((90, 1)), [[1.0]], groups=np.repeat(np.arange(30), 3))
-    assert found.variance[0] == pytest.approx(values.var() / 30, abs=4 * found.noise[0])
-    assert found.noise[0] < 0.15 * found.variance[0]
-
-
-def test_repeated_rows_are_warned_of() -> None:
-    rows, target = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
-    found = ens_plugin.training_variance(forest().fit(rows, target), rows, NEW, y_train=target)
-    assert any("80 of 160 training rows equal an earlier one" in warning for warning in found.warnings)
-
-
 def test_weights_at_fit_are_warned_of_where_rows_are_drawn_by_them() -> None:
     weight = np.random.default_rng(0).lognormal(size=80)
     model = forest().fit(X, Y, sample_weight=weight)
@@ -180,67 +119,80 @@ def test_weights_at_fit_are_warned_of_where_rows_are_drawn_by_them() -> None:
         assert found.jackknife is None
 
 
-def test_balanced_labels_are_warned_of() -> None:
-    rows, labels = make_classification(200, weights=[0.8], random_state=0)
-    model = RandomForestClassifier(50, class_weight="balanced", random_state=0).fit(rows, labels)
-    warnings = ens_plugin.training_variance(model, rows, rows[:5]).warnings
-    assert any("class_weight='balanced'" in warning for warning in warnings)
+BALANCED, RARE = make_classification(200, weights=[0.8], random_state=0)
+WARNED: dict[str, tuple[Callable[[], Any], Any, Any, str]] = {
+    "copies": (forest, np.repeat(X, 2, axis=0), np.repeat(Y, 2), "80 of 160 training rows equal an earlier one"),
+    "balanced labels": (
+        lambda: RandomForestClassifier(50, class_weight="balanced", random_state=0), BALANCED, RARE,
+        "class_weight='balanced'",
+    ),
+    "few trees": (lambda: forest(8), X, Y, "8 members are too few"),
+    "few rows": (
+        lambda: BaggingRegressor(KNeighborsRegressor(1), 50, random_state=0), X[:6], Y[:6], "Only 6 rows or groups"
+    ),
+}  # fmt: skip
 
 
-def test_few_trees_are_warned_of_and_fewer_refused() -> None:
-    found = ens_plugin.training_variance(forest(8).fit(X, Y), X, NEW)
-    assert any(warning.startswith("8 members are too few") for warning in found.warnings)
-    assert found.standard_error.min() >= 0
-    with pytest.raises(TooFewMembersError, match="has 3 members"):
-        ens_plugin.training_variance(forest(3).fit(X, Y), X, NEW)
-
-
-def test_few_rows_are_warned_of() -> None:
-    model = BaggingRegressor(KNeighborsRegressor(1), 50, random_state=0).fit(X[:6], Y[:6])
-    found = ens_plugin.training_variance(model, X[:6], NEW)
-    assert "Only 6 rows or groups" in found.warnings[0]
+@pytest.mark.parametrize("case", WARNED)
+def test_what_makes_the_variance_weak_is_warned_of(case: str) -> None:
+    make, rows, y, words = WARNED[case]
+    found = ens_plugin.training_variance(make().fit(rows, y), rows, rows[:5] + 0.01, y_train=y)
+    assert any(words in warning for warning in found.warnings)
     assert np.isfinite(found.variance).all()
+    assert found.standard_error.min() >= 0
 
 
-def test_members_that_agree_have_no_variance() -> None:
-    found = ens_plugin.training_variance(forest().fit(X, np.ones(80)), X, NEW)
-    assert found.variance.tolist() == [0.0] * 30
+def variance_of(model: Any, rows: Any = X, new: Any = NEW, y: Any = Y, **options: Any) -> Callable[[], object]:
+    """Of a model that is fitted first, where it is not."""
+
+    def act() -> object:
+        fitted = model.fit(X, y) if hasattr(model, "fit") and not hasattr(model, "estimators_") else model
+        return ens_plugin.training_variance(fitted, rows, new, **options)
+
+    return act
 
 
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (forest(bootstrap=False), "without bootstrap"),
-        (BaggingRegressor(random_state=0, bootstrap=False), "bootstrap=False"),
-    ],
-)
-def test_members_without_bags_are_refused(model: Any, words: str) -> None:
-    with pytest.raises(BagError, match=words):
-        ens_plugin.training_variance(model.fit(X, Y), X, NEW)
+def given(members: Any, bags: Any) -> Any:
+    return ens_plugin.CustomEnsemble.from_estimators(members, bags)
 
 
-def test_ensembles_without_counts_or_new_rows_are_refused() -> None:
-    arrays = ens_plugin.CustomEnsemble(np.zeros((5, 80)), np.eye(80, dtype=bool)[:5], aggregation="mean")
-    with pytest.raises(BagError, match="from_estimators"):
-        ens_plugin.training_variance(arrays, None, None)
-    trees = forest(5).fit(X, Y).estimators_
-    with pytest.raises(BagError, match="made without bags"):
-        ens_plugin.training_variance(ens_plugin.CustomEnsemble.from_estimators(trees, None), X, NEW)
-    halves = ens_plugin.CustomEnsemble.from_estimators(trees * 8, np.arange(80) < 40 + np.arange(40)[:, None])
-    with pytest.raises(BagError, match="equal chances"):
-        ens_plugin.training_variance(halves, X, NEW)
+THREE = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
+TREES = forest(5).fit(X, Y).estimators_
+HALVES = np.arange(80) < 40 + np.arange(40)[:, None]
+ARRAYS = ens_plugin.CustomEnsemble(np.zeros((5, 80)), np.eye(80, dtype=bool)[:5], aggregation="mean")
+SUBSAMPLES = BaggingClassifier(max_samples=0.5, bootstrap=False, random_state=0)
+REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "shared bags": (
+        lambda: variance_of(lightgbm.LGBMRegressor(**{**LIGHTGBM, "subsample_freq": 5}), y_train=Y)(),
+        BagError, "8 different bags",
+    ),
+    "three labels of xgboost": (
+        lambda: variance_of(
+            xgboost.XGBRFClassifier(n_estimators=10, subsample=0.6, random_state=0, n_jobs=1), y=THREE, y_train=THREE
+        )(),
+        BagError, "trees of the 3 labels",
+    ),
+    "three trees": (variance_of(forest(3)), TooFewMembersError, "has 3 members"),
+    "forest without bootstrap": (variance_of(forest(bootstrap=False)), BagError, "without bootstrap"),
+    "bagging without bootstrap": (
+        variance_of(BaggingRegressor(random_state=0, bootstrap=False)), BagError, "bootstrap=False"
+    ),
+    "arrays": (variance_of(ARRAYS, None, None), BagError, "from_estimators"),
+    "members without bags": (variance_of(given(TREES, None)), BagError, "made without bags"),
+    "unequal chances": (variance_of(given(TREES * 8, HALVES)), BagError, "equal chances"),
+    "a row less": (variance_of(forest(), X[:-1]), DataMismatchError, "."),
+    "no new rows": (variance_of(forest(), new=NEW[:0]), InputError, "."),
+    "groups too few": (variance_of(forest(), groups=[1, 2]), InputError, "one group per row"),
+    "one group": (variance_of(forest(), groups=np.zeros(80)), InputError, "names one group"),
+    "groups of subsamples": (
+        variance_of(SUBSAMPLES, y=Y > 14, groups=np.arange(80) // 2),
+        BagError, "only for bags drawn with replacement",
+    ),
+}  # fmt: skip
 
 
-def test_wrong_rows_and_groups_are_refused() -> None:
-    model = forest().fit(X, Y)
-    with pytest.raises(DataMismatchError):
-        ens_plugin.training_variance(model, X[:-1], NEW)
-    with pytest.raises(InputError):
-        ens_plugin.training_variance(model, X, NEW[:0])
-    with pytest.raises(InputError, match="one group per row"):
-        ens_plugin.training_variance(model, X, NEW, groups=[1, 2])
-    with pytest.raises(InputError, match="names one group"):
-        ens_plugin.training_variance(model, X, NEW, groups=np.zeros(80))
-    subsamples = BaggingClassifier(max_samples=0.5, bootstrap=False, random_state=0).fit(X, Y > 14)
-    with pytest.raises(BagError, match="only for bags drawn with replacement"):
-        ens_plugin.training_variance(subsamples, X, NEW, groups=np.arange(80) // 2)
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusal(case: str) -> None:
+    act, error, words = REFUSED[case]
+    with pytest.raises(error, match=words):
+        act()

@@ -6,20 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, ExtraTreesClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import ens_plugin
-from ens_plugin import Growth, grow
+from ens_plugin import grow
 from ens_plugin.adapters import TrainingRows
 from ens_plugin.sizing.grow import find_trainer
 from tests.sizing.grow.cases import TIGHT, X, Y, forest, grown
@@ -38,15 +31,20 @@ def assert_same_members(grown: Any, whole: Any) -> None:
 # What is trained and estimated, step by step.
 
 
-@pytest.mark.slow
-def test_one_shot_trains_a_probe_and_then_the_rest_once() -> None:
+def test_a_probe_and_then_the_rest_are_trained_and_reported_once() -> None:
     growth = grown()
     probe, whole = growth.history
     assert probe.n_members == 20
     assert probe.recommended_size == growth.n_members == whole.n_members == len(growth.model.estimators_) > 20
-    assert growth.trained_members == growth.n_members
+    assert growth.trained_members == growth.wanted_size == growth.n_members
     assert growth.converged
-    assert growth.wanted_size == growth.n_members
+    report = ens_plugin.analyze(growth.model, X, Y)
+    assert growth.report.n_members == growth.n_members
+    assert growth.report.recommendation.agreement == report.recommendation.agreement
+    assert growth.report.error == report.error
+    frame = growth.to_frame()
+    assert frame["n_members"].tolist() == [20, growth.n_members]
+    assert (frame[["train_seconds", "estimate_seconds"]] > 0).all(axis=None)
 
 
 @pytest.mark.slow
@@ -62,37 +60,18 @@ def test_each_step_is_what_an_analysis_of_that_ensemble_says() -> None:
         assert step.error == report.error
 
 
-def test_members_beyond_the_estimate_are_left_out() -> None:
-    growth = grow(forest(), X, Y, criterion="agreement", tolerance=0.05)
+def test_members_beyond_the_estimate_are_left_out_and_the_estimator_stays_as_it_is() -> None:
+    estimator = forest(n_estimators=7)
+    before = dict(vars(estimator))
+    growth = grow(estimator, X, Y, criterion="agreement", tolerance=0.05)
+    assert vars(estimator) == before
+    assert growth.model is not estimator
     (step,) = growth.history
     assert growth.n_members == step.recommended_size == len(growth.model.estimators_) < step.n_members
     assert growth.trained_members == step.n_members
     assert growth.suffices
     assert growth.reason.startswith(f"{growth.n_members} members are enough, as estimated from {step.n_members} ")
-    assert growth.report is not None
     assert growth.report.n_members == step.n_members
-
-
-@pytest.mark.slow
-def test_one_shot_tells_whether_its_own_estimate_finds_it_enough() -> None:
-    found = [grow(RandomForestClassifier(random_state=seed), X, Y) for seed in range(3)]
-    for growth in found:
-        assert growth.converged
-        assert growth.report is not None
-        assert growth.report.n_members == growth.n_members
-        assert growth.suffices == growth.report.is_enough
-        assert ("confirms" in growth.reason) == growth.suffices
-        # A promise is kept by more than half of the second estimates.
-        assert growth.suffices
-
-
-def test_the_report_is_the_one_of_the_grown_model() -> None:
-    growth = grown()
-    report = ens_plugin.analyze(growth.model, X, Y)
-    assert growth.report is not None
-    assert growth.report.n_members == growth.n_members
-    assert growth.report.recommendation.agreement == report.recommendation.agreement
-    assert growth.report.error == report.error
 
 
 # The same members as in one training.
@@ -107,15 +86,12 @@ def test_the_report_is_the_one_of_the_grown_model() -> None:
 @pytest.mark.parametrize(
     "estimator",
     [
-        forest(),
-        forest(class_weight="balanced", oob_score=True),
-        forest(class_weight="balanced_subsample"),
-        ExtraTreesClassifier(bootstrap=True, random_state=1),
-        BaggingClassifier(random_state=2),
+        forest(), forest(class_weight="balanced", oob_score=True), forest(class_weight="balanced_subsample"),
+        ExtraTreesClassifier(bootstrap=True, random_state=1), BaggingClassifier(random_state=2),
         BaggingClassifier(random_state=2, oob_score=True),
     ],
     ids=lambda value: str(value)[:60],
-)
+)  # fmt: skip
 def test_growing_gives_the_members_of_one_training_at_that_size(estimator: Any) -> None:
     rows, labels = X[::2], Y[::2]
     growth = grow(estimator, rows, labels, probe_size=25)
@@ -139,51 +115,12 @@ def test_regression_grows_to_the_tolerated_excess_error(kind: Any) -> None:
     assert_same_members(growth.model, whole)
 
 
-@pytest.mark.slow
-def test_a_seed_is_drawn_once_where_none_is_given() -> None:
-    growth = grow(RandomForestClassifier(), X, Y, criterion="agreement", tolerance=0.01, probe_size=20)
-    assert growth.n_members > 20
-    assert isinstance(growth.model.random_state, int)
-    assert_same_members(growth.model, clone(growth.model).fit(X, Y))
-
-
-@pytest.mark.slow
-def test_a_generator_gives_the_same_growth_as_an_equal_one_and_is_left_alone() -> None:
-    estimator = RandomForestClassifier(random_state=np.random.RandomState(5))
-    first, second = (grow(estimator, X, Y, criterion="agreement", tolerance=0.1) for _ in range(2))
-    assert_same_members(first.model, second.model)
-    untouched = np.random.RandomState(5).get_state()
-    assert all(np.array_equal(a, b) for a, b in zip(estimator.random_state.get_state(), untouched, strict=True))
-
-
-def test_the_estimator_passed_stays_as_it_is() -> None:
-    estimator = forest(n_estimators=7)
-    before = dict(vars(estimator))
-    growth = grow(estimator, X, Y, criterion="agreement", tolerance=0.1)
-    assert vars(estimator) == before
-    assert growth.model is not estimator
-
-
 def test_weights_count_in_training_and_in_the_estimate() -> None:
     weight = np.where(Y == 0, 3.0, 1.0)
     growth = grow(forest(), X, Y, sample_weight=weight, **TIGHT)
     probe = forest(n_estimators=20).fit(X, Y, sample_weight=weight)
     found = ens_plugin.analyze(probe, X, Y, sample_weight=weight, tolerance=TIGHT["tolerance"]).recommendation
     assert growth.history[0].loss == found.loss
-
-
-def test_bagging_of_members_that_are_not_trees() -> None:
-    growth = grow(
-        BaggingClassifier(KNeighborsClassifier(1), random_state=0), X, Y, criterion="agreement", tolerance=0.02
-    )
-    assert len(growth.model.estimators_) == growth.n_members
-
-
-def test_three_and_more_labels() -> None:
-    rows, labels = load_digits(return_X_y=True)
-    growth = grow(forest(max_depth=8), rows[:600], labels[:600], criterion="agreement", tolerance=0.03)
-    assert growth.converged
-    assert growth.n_members == growth.history[0].recommended_size
 
 
 # Pipelines.
@@ -203,25 +140,12 @@ def test_a_pipeline_is_grown_at_its_end() -> None:
 
 def test_a_pipeline_with_a_memory(tmp_path: Any) -> None:
     # Of the steps before the ensemble, all but the last are kept there, and copies fitted.
-    growth = grow(
-        make_pipeline(StandardScaler(), MinMaxScaler(), forest(), memory=str(tmp_path)),
-        X,
-        Y,
-        criterion="agreement",
-        tolerance=0.1,
+    easy: dict[str, Any] = {"criterion": "agreement", "tolerance": 0.1}
+    growth, plain = (
+        grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest(), memory=memory), X, Y, **easy)
+        for memory in (str(tmp_path), None)
     )
-    plain = grow(make_pipeline(StandardScaler(), MinMaxScaler(), forest()), X, Y, criterion="agreement", tolerance=0.1)
     assert_array_equal(growth.model.predict_proba(X), plain.model.predict_proba(X))
-
-
-# What is shown.
-
-
-def test_history_as_a_table() -> None:
-    frame = grown().to_frame()
-    assert frame.loc[0, "n_members"] == 20
-    assert len(frame) == 2
-    assert (frame[["train_seconds", "estimate_seconds"]] > 0).all(axis=None)
 
 
 @pytest.mark.slow
@@ -243,9 +167,3 @@ def test_progress_is_told_after_every_batch() -> None:
     rows = TrainingRows(X, Y, None, 100, 20, progress.append)
     find_trainer(forest())(forest(), rows, 20, lambda _: next(wanted))
     assert progress == [20, 40, 60, 65]
-
-
-def test_repr_is_short() -> None:
-    growth = grow(forest(), X, Y, criterion="agreement", tolerance=0.1)
-    assert repr(growth).startswith(f"Growth(n_members={growth.n_members}, converged=True, trained_members=50")
-    assert isinstance(growth, Growth)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,6 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn import config_context
-from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -18,22 +19,12 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import cross_validate
 from sklearn.svm import LinearSVC
-from sklearn.utils import estimator_html_repr
 
 import ens_plugin
 from ens_plugin import RightSizedClassifier, RightSizedRegressor, grow
-from ens_plugin.errors import (
-    DataMismatchError,
-    EnsPluginWarning,
-    InputError,
-    NotConvergedWarning,
-    NotFittedError,
-    UnsupportedModelError,
-)
+from ens_plugin.errors import DataMismatchError, InputError, NotConvergedWarning, NotFittedError, UnsupportedModelError
 from tests.own_checks import own_checks
 from tests.sizing.estimator_checks import REPEATED_CHECKS
 
@@ -64,202 +55,134 @@ def test_scikit_learns_own_checks_of_the_regressor(estimator: Any, check: Any) -
     check(estimator)
 
 
-class TestFit:
-    def test_is_what_grow_gives(self) -> None:
-        model = RightSizedClassifier(
-            ExtraTreesClassifier(bootstrap=True), criterion="agreement", tolerance=0.007, random_state=3
-        ).fit(X, Y)
-        growth = grow(
-            ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, criterion="agreement", tolerance=0.007
-        )
-        assert model.n_members_ == growth.n_members == len(model.estimator_.estimators_)
-        assert model.growth_.model is model.estimator_
-        assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
-        with np.errstate(divide="ignore"):
-            assert_array_equal(model.predict_log_proba(X), growth.model.predict_log_proba(X))
-        assert_array_equal(model.predict(X), growth.model.predict(X))
-        assert_array_equal(model.classes_, [0, 1])
-
-    @pytest.mark.slow
-    def test_a_random_forest_by_default(self) -> None:
-        assert isinstance(RightSizedClassifier().fit(X, Y).estimator_, RandomForestClassifier)
-        assert isinstance(RightSizedRegressor().fit(*load_diabetes(return_X_y=True)).estimator_, RandomForestRegressor)
-
-    @pytest.mark.slow
-    def test_every_option_reaches_grow(self) -> None:
-        model = RightSizedClassifier(probe_size=15, max_size=17, criterion="agreement", tolerance=0.001, random_state=0)
-        with pytest.warns(NotConvergedWarning, match="max_size=17"):
-            model.fit(X, Y)
-        assert [step.n_members for step in model.growth_.history] == [15, 17]
-        rows, target = load_diabetes(return_X_y=True)
-        sizes = [
-            RightSizedRegressor(tolerance=share, random_state=0).fit(rows, target).n_members_ for share in (0.02, 0.005)
-        ]
-        assert sizes[0] * 3 < sizes[1]
-
-    @pytest.mark.slow
-    def test_the_seed_of_the_estimator_stays_where_none_is_given(self) -> None:
-        model = RightSizedClassifier(RandomForestClassifier(random_state=8), criterion="agreement", tolerance=0.1).fit(
-            X, Y
-        )
-        assert model.estimator_.random_state == 8
-
-    @pytest.mark.slow
-    def test_a_generator_moves_on(self) -> None:
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.1, random_state=np.random.RandomState(0))
-        first, second = model.fit(X, Y).estimator_.random_state, model.fit(X, Y).estimator_.random_state
-        assert first != second
-
-    def test_the_estimator_passed_stays_unfitted(self) -> None:
-        forest = RandomForestClassifier(n_estimators=3)
-        RightSizedClassifier(forest, criterion="agreement", tolerance=0.1, random_state=0).fit(X, Y)
-        assert not hasattr(forest, "estimators_")
-        assert (forest.n_estimators, forest.random_state) == (3, None)
-
-    def test_weights_count(self) -> None:
-        weight = np.where(Y == 0, 3.0, 1.0)
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(
-            X, Y, sample_weight=weight
-        )
-        growth = grow(
-            RandomForestClassifier(random_state=0), X, Y, criterion="agreement", tolerance=0.03, sample_weight=weight
-        )
-        assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
-
-    def test_names_of_columns(self) -> None:
-        frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(frame, Y)
-        assert list(model.feature_names_in_) == list(frame.columns)
-        assert model.n_features_in_ == X.shape[1]
-        assert not hasattr(model.fit(X, Y), "feature_names_in_")
+EASY: dict[str, Any] = {"criterion": "agreement", "tolerance": 0.03, "random_state": 0}
 
 
-class TestWrongInput:
-    @pytest.mark.fast_cases("predict")
-    @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
-    def test_other_columns_are_refused(self, method: str) -> None:
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
+@cache
+def fitted() -> RightSizedClassifier:
+    """A fitted model, which tests must not change."""
+    return RightSizedClassifier(**EASY).fit(X, Y)
+
+
+def test_it_is_what_grow_gives() -> None:
+    options: dict[str, Any] = {"criterion": "agreement", "tolerance": 0.02}
+    model = RightSizedClassifier(ExtraTreesClassifier(bootstrap=True), random_state=3, **options).fit(X, Y)
+    growth = grow(ExtraTreesClassifier(bootstrap=True, random_state=3), X, Y, **options)
+    assert model.n_members_ == growth.n_members == len(model.estimator_.estimators_)
+    assert model.growth_.model is model.estimator_
+    with np.errstate(divide="ignore"):
+        for method in ("predict", "predict_proba", "predict_log_proba"):
+            assert_array_equal(getattr(model, method)(X), getattr(growth.model, method)(X))
+    assert_array_equal(model.classes_, [0, 1])
+
+
+def test_weights_count() -> None:
+    weight = np.where(Y == 0, 3.0, 1.0)
+    model = RightSizedClassifier(**EASY).fit(X, Y, sample_weight=weight)
+    forest = RandomForestClassifier(random_state=0)
+    growth = grow(forest, X, Y, criterion="agreement", tolerance=0.03, sample_weight=weight)
+    assert_array_equal(model.predict_proba(X), growth.model.predict_proba(X))
+
+
+@pytest.mark.slow
+def test_every_option_reaches_grow() -> None:
+    model = RightSizedClassifier(probe_size=15, max_size=17, criterion="agreement", tolerance=0.001, random_state=0)
+    with pytest.warns(NotConvergedWarning, match="max_size=17"):
+        model.fit(X, Y)
+    assert [step.n_members for step in model.growth_.history] == [15, 17]
+    rows, target = load_diabetes(return_X_y=True)
+    fine, coarse = (RightSizedRegressor(tolerance=share, random_state=0).fit(rows, target) for share in (0.005, 0.02))
+    assert coarse.n_members_ * 3 < fine.n_members_
+
+
+def test_other_columns_are_refused() -> None:
+    frame = pd.DataFrame(X).add_prefix("column")
+    named = RightSizedClassifier(**EASY).fit(frame, Y)
+    for method in ("predict", "predict_proba", "predict_log_proba"):
         with pytest.raises(DataMismatchError, match="RightSizedClassifier is expecting"):
-            getattr(model, method)(X[:, :3])
-        frame = pd.DataFrame(X).add_prefix("column")
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(frame, Y)
+            getattr(fitted(), method)(X[:, :3])
         with pytest.raises(DataMismatchError, match="feature names"):
-            getattr(model, method)(frame.rename(columns={"column0": "other"}))
-
-    @pytest.mark.parametrize("model", [RightSizedClassifier(), RightSizedRegressor()], ids=repr)
-    def test_unfitted(self, model: Any) -> None:
-        with pytest.raises(NotFittedError, match="has not been fitted") as caught:
-            model.predict(X)
-        assert isinstance(caught.value, SklearnNotFittedError)
-        for call in (lambda: ens_plugin.analyze(model, X, Y), lambda: ens_plugin.truncate(model, 3)):
-            with pytest.raises(NotFittedError, match=f"This {type(model).__name__} has not been fitted"):
-                call()
-
-    @pytest.mark.parametrize(
-        ("model", "error", "match"),
-        [
-            (RightSizedClassifier(GradientBoostingClassifier()), UnsupportedModelError, "cannot be grown"),
-            (RightSizedClassifier(RandomForestRegressor()), UnsupportedModelError, "use RightSizedRegressor"),
-            (RightSizedRegressor(RandomForestClassifier()), UnsupportedModelError, "use RightSizedClassifier"),
-            (RightSizedClassifier("forest", random_state=0), UnsupportedModelError, "str cannot be grown"),
-            (RightSizedClassifier(max_size=10), InputError, "below the 50 members of the probe"),
-            (RightSizedClassifier(tolerance=-1.0), InputError, "tolerance"),
-            (RightSizedRegressor(tolerance=-1), InputError, "tolerance"),
-        ],
-        ids=str,
-    )
-    def test_is_refused_and_nothing_is_half_fitted(self, model: Any, error: type[Exception], match: str) -> None:
-        with pytest.raises(error, match=match):
-            model.fit(X, Y)
-        assert not [name for name in vars(model) if name.endswith("_")]
-
-    def test_a_failed_fit_leaves_what_was_fitted_before(self) -> None:
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
-        before = model.predict_proba(X)
-        with pytest.raises(InputError, match="single label"):
-            model.fit(X, np.ones(len(Y)))
-        assert_array_equal(model.predict_proba(X), before)
-
-    def test_nan_is_for_the_base_to_refuse(self) -> None:
-        broken = X.copy()
-        broken[0, 0] = np.nan
-        with pytest.raises(ValueError, match="NaN"):
-            RightSizedClassifier(BaggingClassifier(LinearSVC())).fit(broken, Y)
-        assert RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(broken, Y).n_members_ > 1
+            getattr(named, method)(frame.rename(columns={"column0": "other"}))
 
 
-class TestLikeAnyEstimator:
-    def test_methods_are_those_of_the_ensemble(self) -> None:
-        forest, votes = RightSizedClassifier(), RightSizedClassifier(BaggingClassifier(LinearSVC()))
-        assert hasattr(forest, "predict_proba")
-        assert not hasattr(forest, "decision_function")
-        assert hasattr(votes, "decision_function")
-        assert not hasattr(RightSizedRegressor(), "predict_proba")
-
-    def test_nested_parameters(self) -> None:
-        model = RightSizedClassifier(RandomForestClassifier()).set_params(estimator__max_depth=2)
-        assert clone(model).get_params()["estimator__max_depth"] == 2
-
-    def test_pickle(self) -> None:
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
-        again = pickle.loads(pickle.dumps(model))
-        assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-        assert again.growth_.history == model.growth_.history
-        assert again.growth_.model is again.estimator_
-
-    def test_html(self) -> None:
-        assert "RandomForestClassifier" in estimator_html_repr(RightSizedClassifier(RandomForestClassifier()))
-
-    @pytest.mark.slow
-    def test_search_over_the_tolerance(self) -> None:
-        search = GridSearchCV(RightSizedClassifier(random_state=0), {"tolerance": [0.1, 0.2]}, cv=2).fit(X, Y)
-        assert ens_plugin.analyze(search, X, Y).n_members == search.best_estimator_.n_members_
-
-    def test_weights_are_routed(self) -> None:
-        is_oob: list[Any] = []
-
-        class Watched(RightSizedClassifier):
-            def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-                is_oob.append(sample_weight)
-                return super().fit(X, y, sample_weight)
-
-        with config_context(enable_metadata_routing=True):
-            model = Watched(criterion="agreement", tolerance=0.1, random_state=0).set_fit_request(sample_weight=True)
-            model.set_score_request(sample_weight=True)
-            cross_validate(model, X, Y, cv=2, params={"sample_weight": np.arange(1.0, len(Y) + 1)})
-        assert sorted(len(weight) for weight in is_oob) == [len(Y) // 2, len(Y) // 2 + 1]
-
-    @pytest.mark.slow
-    def test_columns_by_set_output_inside(self) -> None:
-        frame = pd.DataFrame(X, columns=[f"c{column}" for column in range(X.shape[1])])
-        pipeline = make_pipeline(StandardScaler(), RandomForestClassifier()).set_output(transform="pandas")
-        model = RightSizedClassifier(pipeline, criterion="agreement", tolerance=0.1, random_state=0).fit(frame, Y)
-        assert list(model.estimator_[-1].feature_names_in_) == list(frame.columns)
+@pytest.mark.parametrize("model", [RightSizedClassifier(), RightSizedRegressor()], ids=repr)
+def test_an_unfitted_one_is_refused(model: Any) -> None:
+    with pytest.raises(NotFittedError, match="has not been fitted") as caught:
+        model.predict(X)
+    assert isinstance(caught.value, SklearnNotFittedError)
+    for call in (lambda: ens_plugin.analyze(model, X, Y), lambda: ens_plugin.truncate(model, 3)):
+        with pytest.raises(NotFittedError, match=f"This {type(model).__name__} has not been fitted"):
+            call()
 
 
-class TestUnwrapped:
-    @pytest.mark.slow
-    def test_analyze_and_truncate_find_the_ensemble(self) -> None:
-        model = RightSizedClassifier(criterion="agreement", tolerance=0.007, random_state=0).fit(X, Y)
-        assert ens_plugin.analyze(model, X, Y).n_members == model.n_members_
-        assert ens_plugin.in_bag(model, X, Y).shape == (model.n_members_, len(Y))
-        small = ens_plugin.truncate(model, 5)
-        assert isinstance(small, RandomForestClassifier)
-        assert len(small.estimators_) == 5
-        assert len(model.estimator_.estimators_) == model.n_members_
-
-    @pytest.mark.slow
-    def test_around_a_pipeline_and_inside_one(self) -> None:
-        pipeline = make_pipeline(StandardScaler(), RandomForestClassifier())
-        inner = RightSizedClassifier(pipeline, criterion="agreement", tolerance=0.03, random_state=0).fit(X, Y)
-        outer = make_pipeline(
-            StandardScaler(), RightSizedClassifier(criterion="agreement", tolerance=0.03, random_state=0)
-        ).fit(X, Y)
-        for model in (inner, outer):
-            assert ens_plugin.analyze(model, X, Y).n_members > 1
-        assert len(ens_plugin.truncate(inner, 5)[-1].estimators_) == 5
+@pytest.mark.parametrize(
+    ("model", "error", "match"),
+    [
+        (RightSizedClassifier(GradientBoostingClassifier()), UnsupportedModelError, "cannot be grown"),
+        (RightSizedClassifier(RandomForestRegressor()), UnsupportedModelError, "use RightSizedRegressor"),
+        (RightSizedRegressor(RandomForestClassifier()), UnsupportedModelError, "use RightSizedClassifier"),
+        (RightSizedClassifier("forest", random_state=0), UnsupportedModelError, "str cannot be grown"),
+        (RightSizedClassifier(max_size=10), InputError, "below the 50 members of the probe"),
+        (RightSizedClassifier(tolerance=-1.0), InputError, "tolerance"),
+        (RightSizedRegressor(tolerance=-1), InputError, "tolerance"),
+    ],
+    ids=str,
+)
+def test_a_refused_fit_leaves_nothing_half_fitted(model: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        model.fit(X, Y)
+    assert not [name for name in vars(model) if name.endswith("_")]
 
 
-def test_warnings_have_a_class_of_their_own() -> None:
-    assert issubclass(NotConvergedWarning, EnsPluginWarning)
-    assert issubclass(RightSizedClassifier, BaseEstimator)
+def test_a_failed_fit_leaves_what_was_fitted_before() -> None:
+    model = deepcopy(fitted())
+    with pytest.raises(InputError, match="single label"):
+        model.fit(X, np.ones(len(Y)))
+    assert_array_equal(model.predict_proba(X), fitted().predict_proba(X))
+
+
+def test_nan_is_for_the_base_to_refuse() -> None:
+    broken = np.where(np.eye(*X.shape) > 0, np.nan, X)
+    with pytest.raises(ValueError, match="NaN"):
+        RightSizedClassifier(BaggingClassifier(LinearSVC())).fit(broken, Y)
+    assert RightSizedClassifier(**EASY).fit(broken, Y).n_members_ > 1
+
+
+def test_methods_are_those_of_the_ensemble() -> None:
+    forest, votes = RightSizedClassifier(), RightSizedClassifier(BaggingClassifier(LinearSVC()))
+    assert hasattr(forest, "predict_proba")
+    assert not hasattr(forest, "decision_function")
+    assert hasattr(votes, "decision_function")
+    assert not hasattr(RightSizedRegressor(), "predict_proba")
+
+
+def test_a_pickled_one_predicts_the_same() -> None:
+    again = pickle.loads(pickle.dumps(fitted()))
+    assert_array_equal(again.predict_proba(X), fitted().predict_proba(X))
+    assert again.growth_.history == fitted().growth_.history
+    assert again.growth_.model is again.estimator_
+
+
+def test_weights_are_routed() -> None:
+    seen: list[Any] = []
+
+    class Watched(RightSizedClassifier):
+        def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+            seen.append(sample_weight)
+            return super().fit(X, y, sample_weight)
+
+    with config_context(enable_metadata_routing=True):
+        model = Watched(criterion="agreement", tolerance=0.1, random_state=0).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        cross_validate(model, X, Y, cv=2, params={"sample_weight": np.arange(1.0, len(Y) + 1)})
+    assert sorted(len(weight) for weight in seen) == [len(Y) // 2, len(Y) // 2 + 1]
+
+
+def test_analyze_and_truncate_find_the_ensemble() -> None:
+    model = fitted()
+    assert ens_plugin.analyze(model, X, Y).n_members == model.n_members_
+    assert ens_plugin.in_bag(model, X, Y).shape == (model.n_members_, len(Y))
+    small = ens_plugin.truncate(model, 5)
+    assert isinstance(small, RandomForestClassifier)
+    assert len(small.estimators_) == 5
+    assert len(model.estimator_.estimators_) == model.n_members_

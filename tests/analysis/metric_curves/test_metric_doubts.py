@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import f1_score, make_scorer
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
 from ens_plugin.analysis.metric_rows import large_tolerance_notes, low_score_doubts
+from tests.scorers import MACRO_F1
 
 
 def forecast(strength: float, **options: Any) -> EnsembleReport:
@@ -67,3 +71,68 @@ def test_a_doubt_ends_at_the_tolerance_and_a_caution_at_twenty_times_it(
         settings: Any = SimpleNamespace(metric_distances=lambda limit: 0.01, metric=metric)
         assert bool(low_score_doubts(curve, settings, curve.asymptote)) is (is_doubted and is_absolute)
         assert bool(large_tolerance_notes(curve, settings, -1.0)) is (is_cautioned and is_absolute)
+
+
+@cache
+def report(metric: str, n_rare: int) -> EnsembleReport:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(120, 4)), np.array(["usual"] * 120)
+    y[:n_rare] = "rare"
+    X[:n_rare] += 1.5
+    scorer = MACRO_F1 if metric == "f1" else metric
+    return analyze(RandomForestClassifier(60, random_state=0).fit(X, y), X, y, metric=scorer)
+
+
+def page(found: EnsembleReport, directory: Path) -> str:
+    path = directory / "report.html"
+    found.to_html(path)
+    return path.read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["f1", "balanced_accuracy"])
+def test_a_metric_of_three_rows_is_not_relied_upon(metric: str, tmp_path: Path) -> None:
+    found = report(metric, 3)
+    assert any("Only 3 out-of-bag rows have the label 'rare'" in doubt for doubt in found.basis.doubts)
+    assert "Do not use these figures." in found.summary()
+    assert "Do not use these figures." in page(found, tmp_path)
+
+
+def test_a_ranking_of_three_rows_is_known_within_wide_limits() -> None:
+    """Of the rows that most members are out of bag for, none may have the rare label."""
+    lower, upper = report("roc_auc", 3).error_curve.asymptote_interval
+    assert 0.0 <= lower < upper <= 1.0
+    assert upper - lower > 0.3
+
+
+WORDS = "subsets of 1 and 3 members only"
+
+
+def report_of(n_members: int, metric: Any, n_labels: int = 4) -> EnsembleReport:
+    """Return the report of a forest on rows of overlapping labels, each half as frequent as the one before."""
+    rng = np.random.default_rng(0)
+    chances = 0.5 ** np.arange(n_labels)
+    y = rng.choice(n_labels, 300, p=chances / chances.sum())
+    X = rng.normal(size=(300, 6)) + np.random.default_rng(1).normal(size=(n_labels, 6))[y]
+    return analyze(RandomForestClassifier(n_members, random_state=0).fit(X, y), X, y, metric=metric)
+
+
+def unweighted_f1(y: Any, predicted: Any) -> float:
+    """A metric of labels that takes no weights, and so is no function of an expected confusion matrix."""
+    return float(f1_score(y, predicted, average="macro"))
+
+
+def test_nine_members_of_four_labels_are_doubted() -> None:
+    report = report_of(9, make_scorer(unweighted_f1))
+    assert any(WORDS in doubt for doubt in report.basis.doubts)
+    assert not report.is_actionable
+
+
+@pytest.mark.parametrize(
+    ("n_members", "metric", "n_labels"),
+    [(20, make_scorer(unweighted_f1), 4), (9, "neg_brier_score", 2), (9, "balanced_accuracy", 4)],
+    ids=["more members", "smooth metric", "a confusion matrix"],
+)
+def test_a_checked_course_is_not(n_members: int, metric: Any, n_labels: int) -> None:
+    """More members have larger subsets, a smooth metric one of two members; the confusion matrix is drawn."""
+    assert not any(WORDS in doubt for doubt in report_of(n_members, metric, n_labels).basis.doubts)
