@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import joblib
 import mlflow
@@ -15,10 +13,10 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.cli import main
 from ens_plugin.cli.inputs import OPTIONS
 from ens_plugin.cli.main import cli
 from ens_plugin.report.answers import three_answers
+from tests.cli.conftest import Outcome, Run
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 
@@ -27,40 +25,17 @@ pytestmark = MLFLOW_WARNINGS
 COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "oob", "agreement")
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture(scope="module")
 def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One database for all tests here.
-
-    MLflow keeps a store per URI, so the relative default works in one directory per process only.
-    """
+    """One database for all tests here."""
     return new_store(tmp_path_factory.mktemp("store"))
 
 
-@pytest.fixture
-def run(
-    workshop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
-    """Run a command in an empty directory with the workshop's files beside it, and nothing configured."""
+@pytest.fixture(autouse=True)
+def beside_the_workshop(workshop: Path, run: Run) -> None:
+    """The workshop's files are in the directory."""
     for file in workshop.iterdir():
-        (tmp_path / file.name).symlink_to(file)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Outcome:
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        return Outcome(int(end.value.code or 0), *capsys.readouterr())
-
-    with tracking_to(None):
-        yield run
+        Path(file.name).symlink_to(file)
 
 
 CANCER = ("cancer.joblib", "--data", "cancer.csv", "--target", "diagnosis")
@@ -73,23 +48,16 @@ def cancer_report() -> EnsembleReport:
     return ens_plugin.analyze(joblib.load("cancer.joblib"), X, y)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example(command: str, run: Run) -> None:
-    outcome = run(command, "--help")
-    assert outcome.code == 0
-    assert f"Example:\n    ens-plugin {command}" in outcome.out
-
-
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_fits_into_80_columns_without_cut_sentences(command: str, run: Run) -> None:
-    shown = run(*filter(None, [command]), "--help").out.splitlines()
+def test_help_fits_into_80_columns_has_an_example_and_says_that_loading_runs_code(command: str, run: Run) -> None:
+    outcome = run(*filter(None, [command]), "--help")
+    assert outcome.code == 0
+    shown = outcome.out.splitlines()
     assert max(map(len, shown)) <= 80
     assert not [line for line in shown[1:] if line.endswith("...")]
-
-
-@pytest.mark.parametrize("command", ["analyze", "recommend", "gate", "rightsize", "oob", "agreement"])
-def test_help_says_that_loading_runs_code(command: str, run: Run) -> None:
-    assert "runs code stored in it" in " ".join(run(command, "--help").out.split())
+    if command:
+        assert f"Example:\n    ens-plugin {command}" in outcome.out
+        assert ("runs code stored in it" in " ".join(outcome.out.split())) == (command != "demo")
 
 
 def test_defaults_are_those_of_analyze() -> None:
@@ -114,10 +82,6 @@ def test_json_is_the_same_report_as_in_python(run: Run) -> None:
 
 def test_version_is_that_of_the_package(run: Run) -> None:
     assert run("--version") == Outcome(0, f"ens-plugin {ens_plugin.__version__}\n", "")
-
-
-def test_markdown_is_a_table(run: Run) -> None:
-    assert "|---" in run("analyze", *CANCER, "--format", "markdown").out.replace(" ", "")
 
 
 def test_options_reach_the_analysis(run: Run, tmp_path: Path) -> None:
@@ -235,15 +199,6 @@ def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
     assert outcome.out.startswith("More trees? That cannot be told: 10 rows are too few.\n")
 
 
-@pytest.mark.slow
-def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
-    content = json.loads(run("recommend", *CANCER, "--format", "json").out)
-    assert content["size"] == cancer_report().recommended_size
-    assert content["n_members"] == 60
-    assert "values" not in content
-    assert "**" in run("recommend", *CANCER, "--format", "markdown").out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -278,13 +233,6 @@ def test_what_keeps_the_answer_away_is_one_message_and_exit_code_2(
     assert all(len(line) <= 80 or " " not in line for line in outcome.err.splitlines())
     assert "Traceback" not in outcome.err
     assert {path.name for path in tmp_path.iterdir()} == before
-
-
-def test_forbidden_pickles_are_not_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-    outcome = run("recommend", *CANCER)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert "MLFLOW_ALLOW_PICKLE_DESERIALIZATION" in outcome.err
 
 
 def test_rows_in_another_order_are_refused(run: Run) -> None:

@@ -27,16 +27,7 @@ from ens_plugin.sizing.truncate import Savings
 from tests.reports import classification_report, regression_report, with_doubts
 
 ROOT = Path(__file__).parents[2]
-SAVINGS = Savings(
-    n_members=300,
-    size=75,
-    bytes_now=8_000_000,
-    bytes_cut=2_000_500,
-    n_rows=1797,
-    predict_seconds_now=0.040,
-    predict_seconds_cut=0.010,
-    fit_seconds_per_member=0.02,
-)
+SAVINGS = Savings(300, 75, 8_000_000, 2_000_500, 1797, 0.040, 0.010, 0.02)
 
 
 def report(**changes: Any) -> EnsembleReport:
@@ -128,13 +119,7 @@ def test_training_that_cannot_be_measured_is_left_out() -> None:
     assert json.loads(as_json(answer))["savings"]["fit_seconds_per_member"] is None
 
 
-COSTS = Costs(
-    n_members=300,
-    bytes=LinearCost(1000.0, 10_000.0),
-    latency=LinearCost(0.001, 0.00001, 0.02),
-    row_seconds=LinearCost(1e-6, 1e-7),
-    batch_rows=1000,
-)
+COSTS = Costs(300, LinearCost(1e3, 1e4), LinearCost(1e-3, 1e-5, 0.02), LinearCost(1e-6, 1e-7), 1000)
 
 
 def limited(**limits: float) -> Recommendation:
