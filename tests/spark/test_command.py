@@ -40,35 +40,15 @@ def model_path(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("holdout", [True, False])
 def test_parquet_by_path_gives_the_local_report(
-    session: Any,
-    holdout: bool,
-    model_path: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    session: Any, holdout: bool, model_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame = held_out("votes") if holdout else trained_on("votes")
     frame.drop(columns="w").to_parquet(tmp_path / "rows.parquet", index=False)
     X, y, _ = in_order(frame)
     local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout" if holdout else "oob", n_jobs=1)
-    options = ["--holdout"] if holdout else []
-    path = str(tmp_path / "rows.parquet")
-    code = run(
-        model_path,
-        "--engine",
-        "spark",
-        "--data",
-        path,
-        "--target",
-        "y",
-        "--row-id",
-        "row",
-        "--format",
-        "json",
-        *options,
-    )
-    out = capsys.readouterr().out
-    assert code == 0
-    assert largest_difference(local, EnsembleReport.from_json(out)) < 1e-12
+    options = f"--engine spark --target y --row-id row --format json{' --holdout' * holdout}".split()
+    assert run(model_path, "--data", str(tmp_path / "rows.parquet"), *options) == 0
+    assert largest_difference(local, EnsembleReport.from_json(capsys.readouterr().out)) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -103,21 +83,19 @@ def test_parts_of_a_table_are_read_together(
 
 def terminal(model_path: str, data: Path, master: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, which starts Spark anew."""
+    reason = reason_to_skip()
+    if reason is not None:
+        pytest.skip(reason)
     options = ["--engine", "spark", "--data", str(data), "--target", "y", "--holdout", "--master", master]
     return subprocess.run(
-        [sys.executable, "-m", "ens_plugin", "analyze", model_path, *options],
+        [sys.executable, "-m", "ens_plugin", "analyze", model_path, *options], cwd=data.parent,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(data.parent)},
-        cwd=data.parent,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.spark
 def test_terminal_shows_the_report_and_nothing_of_spark(model_path: str, tmp_path: Path) -> None:
-    require_java()
     held_out("votes", 300).drop(columns=["w", "row"]).to_parquet(tmp_path / "rows.parquet", index=False)
     done = terminal(model_path, tmp_path / "rows.parquet", "local[1]")
     assert (done.returncode, done.stderr) == (0, "")
@@ -127,7 +105,6 @@ def test_terminal_shows_the_report_and_nothing_of_spark(model_path: str, tmp_pat
 
 @pytest.mark.spark
 def test_master_that_is_none_is_one_sentence_and_spark_says_the_rest_in_a_file(model_path: str, tmp_path: Path) -> None:
-    require_java()
     done = terminal(model_path, tmp_path / "rows.parquet", "mars")
     assert (done.returncode, done.stdout) == (2, "")
     error = " ".join(done.stderr.split())
@@ -136,12 +113,6 @@ def test_master_that_is_none_is_one_sentence_and_spark_says_the_rest_in_a_file(m
     [log] = tmp_path.glob("ens-plugin-spark-*.log")
     assert log.name in error
     assert "org.apache.spark.SparkException" in log.read_text()
-
-
-def require_java() -> None:
-    reason = reason_to_skip()
-    if reason is not None:
-        pytest.skip(reason)
 
 
 @pytest.mark.parametrize(
