@@ -76,16 +76,6 @@ def test_a_booster_knows_labels_as_codes_only(run: Run) -> None:
     assert "the labels of y are texts and the ensemble's are numbers" in message
 
 
-def test_other_columns_are_named(run: Run) -> None:
-    X.drop(columns="mean area").assign(diagnosis=Y, extra=1.0).to_csv("cancer.csv", index=False)
-    FOREST.booster_.save_model("forest.txt")
-    TREES.get_booster().save_model("trees.json")
-    for name, spelled in (("forest.txt", "mean_area"), ("trees.json", "mean area")):
-        code, _, err = run("recommend", name, *CANCER)
-        assert code == 2
-        assert f"missing: {spelled}; not in the model: extra" in " ".join(err.split())
-
-
 def test_the_root_of_a_squared_error_stands_beside_it(run: Run) -> None:
     XR.assign(progression=YR).to_csv("diabetes.csv", index=False)
     lightgbm.LGBMRegressor(**RF).fit(XR, YR).booster_.save_model("forest.txt")

@@ -104,17 +104,6 @@ def test_a_regression_without_feature_names(run: Run) -> None:
     assert report.recommendation.tolerance == 0.02 * report.recommendation.limit
 
 
-@pytest.mark.slow
-def test_a_weight_column_is_no_feature(run: Run, tmp_path: Path) -> None:
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X.assign(diagnosis=y, weight=np.linspace(1, 2, len(y))).to_parquet(tmp_path / "weighted.parquet")
-    arguments = ("cancer.joblib", "--data", "weighted.parquet", "--target", "diagnosis")
-    assert run("analyze", *arguments, "--sample-weight", "weight").code == 0
-    unweighted = run("analyze", *arguments)
-    assert unweighted.code == 0
-    assert "not trained on the column weight, which is left out" in " ".join(unweighted.err.split())
-
-
 def test_a_group_column_is_no_feature(run: Run, tmp_path: Path) -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     groups = np.arange(len(y)) // 2
@@ -188,15 +177,6 @@ def test_limits_are_finite_numbers_above_0(command: str, option: str, value: str
     outcome = run(command, *CANCER, option, value)
     assert outcome.code == 2
     assert option in outcome.err
-
-
-def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
-    lines = (tmp_path / "cancer.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "few.csv").write_text("".join([lines[0], *lines[15:25]]), encoding="utf-8")
-    few = ("cancer.joblib", "--data", "few.csv", *CANCER[3:], "--holdout")
-    outcome = run("recommend", *few, "--max-size-ratio", "100")
-    assert outcome.code == 2
-    assert outcome.out.startswith("More trees? That cannot be told: 10 rows are too few.\n")
 
 
 @pytest.mark.parametrize(

@@ -44,15 +44,6 @@ def test_file_holds_the_frame_to_the_bit(path: str, run: Run) -> None:
     pd.testing.assert_frame_equal(read_table(path), expected, check_exact=True, check_dtype=False)
 
 
-def test_a_label_that_pandas_takes_for_missing_is_one(run: Run) -> None:
-    labels = np.where(KIND == 0, "None", "some")
-    joblib.dump(RandomForestClassifier(30, random_state=0).fit(IRIS, labels), "forest.joblib")
-    IRIS.assign(kind=labels).to_csv("rows.csv", index=False)
-    code, _, err = run(*ARGUMENTS, "--out", "preds.csv")
-    assert (code, err) == (0, "")
-    assert set(pd.read_csv("preds.csv", keep_default_na=False)["label"]) == {"None", "some"}
-
-
 @pytest.mark.parametrize("path", ["preds.csv", "preds.parquet"])
 def test_rows_without_members_have_empty_cells(path: str, run: Run) -> None:
     small = RandomForestClassifier(2, random_state=0).fit(IRIS, KIND)

@@ -20,7 +20,7 @@ from ens_plugin.sizing.truncate import Check, Savings
 from tests.cli.conftest import Run
 from tests.registry.registry import stub_artifacts
 from tests.reports import HOSTILE_STRINGS, classification_report
-from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
+from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
 
@@ -151,12 +151,6 @@ def test_what_cannot_be_told_is_no_answer(model: str, arguments: tuple[str, ...]
     # Lines break where the path of the store lets them.
     assert message.lower() in " ".join(found.err.lower().split())
     assert "Traceback" not in found.err
-
-
-def test_a_dead_server_is_no_answer(rightsize: Run) -> None:
-    found = rightsize("models:/cancer/1", uri=DOWN)
-    assert (found.code, found.out) == (2, "")
-    assert "cannot be reached" in found.err
 
 
 def test_a_failed_check_is_a_no(rightsize: Run, monkeypatch: pytest.MonkeyPatch) -> None:
