@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from ens_plugin import autolog
 from ens_plugin.tracking.uploads import wait_until_sent
-from tests.tracking.autologged_fits import PATIENT, X, classifier, messages, y
+from tests.tracking.autologged_fits import X, classifier, messages, patiently, y
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -26,7 +26,7 @@ pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging")]
 
 @pytest.fixture(autouse=True)
 def on() -> None:
-    autolog(log_artifacts=False, max_overhead=PATIENT)
+    patiently()
 
 
 def grown(model: Any, *, to: int = 34, rows: Any = X) -> Any:

@@ -12,11 +12,9 @@ from typing import Any
 import mlflow
 import pytest
 
-from ens_plugin import autolog
-from ens_plugin.errors import InputError
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import needs_trackers
-from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
+from tests.tracking.autologged_fits import X, classifier, has_report, messages, only_run, patiently, y
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
 from tests.tracking.trackers.recorder import Recorder
@@ -30,7 +28,7 @@ class Failing(Recorder):
 
 
 def fit_with(*trackers: Any, **options: Any) -> Any:
-    autolog(trackers=trackers, **{"log_artifacts": False, "max_overhead": PATIENT, **options})
+    patiently(trackers=trackers, **options)
     return classifier().fit(X, y)
 
 
@@ -41,13 +39,6 @@ class TestDestinations:
         assert tracker.calls == ["curve", "scalars"]
         assert top_runs(embedded, experiment) == []
 
-    def test_both_receive_the_same(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        tracker = Recorder()
-        fit_with("mlflow", tracker)
-        logged = only_run(embedded, experiment).data.metrics
-        assert {name: logged[name] for name in tracker.scalars} == tracker.scalars
-        assert set(tracker.curve) <= set(logged)
-
     def test_mlflow_alone_is_the_default_whatever_the_environment(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -55,7 +46,7 @@ class TestDestinations:
         for name, value in {"WANDB_MODE": "offline", "WANDB_PROJECT": "p", "DVC_EXP_NAME": "e"}.items():
             monkeypatch.setenv(name, value)
         before = dict(os.environ)
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
         classifier().fit(X, y)
         assert has_report(only_run(embedded, experiment))
         assert list(tmp_path.iterdir()) == []
@@ -102,13 +93,6 @@ class TestDestinations:
         assert not has_report(only_run(embedded, experiment))
         assert "ens.accuracy" in tracker.scalars
 
-    def test_switching_off_ends_them(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        tracker = Recorder()
-        fit_with(tracker)
-        autolog(disable=True)
-        classifier().fit(X, y)
-        assert "ens_2.accuracy" not in tracker.scalars
-
 
 class TestFailures:
     def test_a_failing_tracker_breaks_neither_the_fit_nor_the_others(
@@ -145,13 +129,6 @@ class TestFailures:
         fit_with(tracker)
         assert "ens.accuracy" in tracker.scalars
         assert messages(log, logging.WARNING) == []
-
-    @pytest.mark.parametrize(
-        ("trackers", "found"), [("wandb", "is no list"), ([], "names no tracker"), (["mlfow"], "near is 'mlflow'")]
-    )
-    def test_wrong_trackers_are_refused_at_once(self, trackers: Any, found: str) -> None:
-        with pytest.raises(InputError, match=found):
-            autolog(trackers=trackers)
 
 
 @pytest.mark.usefixtures("embedded", "experiment")
