@@ -18,7 +18,6 @@ import ens_plugin
 from ens_plugin.core.losses import fit_moments, loss_moments
 from ens_plugin.errors import InputError
 from ens_plugin.papers import bagging_error_1996
-from ens_plugin.papers import bagging_error_1996 as bagged_error
 from ens_plugin.papers.bagging_error_1996 import (
     as_aligned_target,
     as_mask,
@@ -140,7 +139,7 @@ def test_out_of_bag_members_that_agree_leave_nothing_in_proportion() -> None:
 @pytest.mark.parametrize("name", ["v1", "v3"])
 def test_variance_needs_two_members(name: str) -> None:
     with pytest.raises(InputError, match=r"outputs.*one member"):
-        getattr(bagged_error, name)([[1.0, 2.0]])
+        getattr(bagging_error_1996, name)([[1.0, 2.0]])
 
 
 @pytest.mark.parametrize(

@@ -779,16 +779,6 @@ def test_extrapolated_number_of_models_settles_the_wanted_share() -> None:
     assert settled_rows(grown)[:2].all()
 
 
-def test_extrapolation_agrees_with_the_regions_of_the_models_at_hand() -> None:
-    """A row is settled at T models just if the extrapolation from those T needs no more."""
-    for seed in range(20):
-        logs = scores_around_means(np.random.default_rng(seed), 200, 0.15)
-        for row in range(3):
-            wanted = models_to_settle(logs[:, [row]])
-            assert wanted is not None
-            assert settled_rows(logs[:, [row]])[0] == (wanted <= 200)
-
-
 def test_tied_labels_are_never_settled() -> None:
     logs = np.log(np.full((10, 2, 2), 0.5))
     assert not settled_rows(logs).any()

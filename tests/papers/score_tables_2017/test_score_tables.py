@@ -17,7 +17,6 @@ from scipy.stats import norm
 
 from ens_plugin.errors import EnsPluginWarning, InputError
 from ens_plugin.papers.score_tables_2017 import score_tables
-from ens_plugin.papers.score_tables_2017 import score_tables as cache
 from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
 from ens_plugin.papers.score_tables_2017.score_tables import (
     ScoreTables,
@@ -262,14 +261,14 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[ScoreTables]:
         made.append(ScoreTables(*(np.full((2, 2), float(index)) for index in range(5))))
         return made[-1]
 
-    monkeypatch.setattr(cache, "build_score_tables", build)
-    cache._load.cache_clear()
+    monkeypatch.setattr(score_tables, "build_score_tables", build)
+    score_tables._load.cache_clear()
     yield made  # type: ignore[misc]
-    cache._load.cache_clear()
+    score_tables._load.cache_clear()
 
 
 def forget() -> None:
-    cache._load.cache_clear()
+    score_tables._load.cache_clear()
 
 
 def test_built_once_per_process_and_once_per_disk(tmp_path: Path, built: list[ScoreTables]) -> None:
@@ -278,7 +277,7 @@ def test_built_once_per_process_and_once_per_disk(tmp_path: Path, built: list[Sc
     forget()
     again = load_score_tables(tmp_path)
     assert len(built) == 1
-    for name in cache.NAMES:
+    for name in score_tables.NAMES:
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
     assert [path.name for path in tmp_path.iterdir()] == [score_table_path(tmp_path).name]
 
@@ -291,9 +290,9 @@ def test_rebuilt_whatever_byte_is_damaged(tmp_path: Path, built: list[ScoreTable
         changed = bytearray(content)
         changed[place] ^= 0xFF
         path.write_bytes(changed)
-        found = cache._read(path)
+        found = score_tables._read(path)
         assert found is None or all(
-            np.array_equal(getattr(found, name), getattr(built[0], name)) for name in cache.NAMES
+            np.array_equal(getattr(found, name), getattr(built[0], name)) for name in score_tables.NAMES
         )
 
 
@@ -316,7 +315,7 @@ def test_rebuilt_if_unreadable(
         arrays["few"] = arrays["few"] + 1.0
         np.savez_compressed(path, **arrays)
     else:
-        monkeypatch.setattr(cache, "TABLE_VERSION", 999)
+        monkeypatch.setattr(score_tables, "TABLE_VERSION", 999)
         path.replace(score_table_path(tmp_path))
     forget()
     np.testing.assert_array_equal(load_score_tables(tmp_path).few, built[0].few)

@@ -235,8 +235,6 @@ def test_linearised_loss_of_three_labels_is_near_the_simulated_one() -> None:
     members = mean + 0.5 * rng.normal(size=(4000, 30, 3))
     exact = -log_softmax(members.reshape(400, 10, 30, 3).mean(axis=1), axis=2)[:, np.arange(30), target].mean()
     rows = fit_normal_scores(linearized_scores(members, target))
-    from ens_plugin.papers.score_tables_2017.scores import loss_curve
-
     assert loss_curve(rows, [10], tables(), loss="log", aggregation="mean_score")[0] == pytest.approx(exact, rel=0.01)
 
 

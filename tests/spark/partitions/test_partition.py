@@ -14,21 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 
 import ens_plugin
 from ens_plugin import EnsembleReport
 from ens_plugin.adapters import EnsembleAdapter, find_adapter
-from ens_plugin.adapters.members import label_codes
-from ens_plugin.analysis import AnalysisOptions, Evidence, resolve_options, tally_rows
+from ens_plugin.analysis import AnalysisOptions, resolve_options
 from ens_plugin.analysis.analyze import KnownRows, build_report
 from ens_plugin.analysis.copies import find_repeats, hash_rows
 from ens_plugin.core.sample import sample_keys
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.spark import analysis, partition
-from ens_plugin.spark import analysis as jobs
-from ens_plugin.spark import partition as repeats
 from ens_plugin.spark.columns import RowCounts, target_labels
 from ens_plugin.spark.partition import (
     KeptRows,
@@ -187,7 +184,7 @@ def test_rows_that_are_refused_give_the_reason_and_the_others_are_still_read(mon
     [(0, [1]), (1, [1]), (16, [16]), (17, [17, 2]), (256, [256, 16]), (257, [257, 17, 2]), (5000, [5000, 313, 20, 2])],
 )
 def test_no_merge_takes_more_than_16_parts_on_average(parallelism: int, widths: list[int]) -> None:
-    assert jobs._widths(parallelism, RowCounts(10_000_000, 10_000_000, {"last_part": 63})) == widths
+    assert analysis._widths(parallelism, RowCounts(10_000_000, 10_000_000, {"last_part": 63})) == widths
 
 
 @pytest.mark.parametrize("rows", [[[1.0, None], [2.0, 3.0]], [[1.0, np.nan], [2.0, 3.0]]])
@@ -227,9 +224,6 @@ def test_members_are_checked_once_in_every_partition(monkeypatch: pytest.MonkeyP
     assert checked == [100, 30]
 
 
-COLUMNS_OF_TALLIES = ("wrong_members", "error", "is_wrong")
-
-
 def seven_parts(kind: str, *, oob: bool) -> tuple[EnsembleAdapter, Part]:
     """All rows by way of seven partitions, shuffled."""
     name = KINDS[kind]
@@ -239,39 +233,6 @@ def seven_parts(kind: str, *, oob: bool) -> tuple[EnsembleAdapter, Part]:
     partitions = [[frame.iloc[rows] for rows in np.array_split(part, 2)] for part in np.array_split(order, 7)]
     adapter = find_adapter(fitted(name))
     return adapter, merged(read(kind, plan, partitions), plan.sample_limit, 3)
-
-
-def local_evidence(kind: str, *, oob: bool) -> Evidence:
-    """The same rows' evidence on one machine."""
-    name = KINDS[kind]
-    X, y, weight = in_order(rows_of(name, oob=oob))
-    adapter = find_adapter(fitted(name))
-    features = adapter.prepare(X)
-    codes = y if adapter.classes is None else label_codes(y, adapter.classes)
-    bags = adapter.bags(X, features, y) if oob else None
-    return tally_rows(adapter, features, bags, codes, weight, rng=np.random.default_rng(0), progress=None)
-
-
-@pytest.mark.parametrize("oob", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
-    adapter, part = seven_parts(kind, oob=oob)
-    found, local = tallied_rows(adapter, part), local_evidence(kind, oob=oob)
-    assert found.weight.n_rows == local.weight.n_rows
-    assert found.weight.n_effective == pytest.approx(local.weight.n_effective, rel=ROUNDING)
-    for trials in np.unique(local.tally.trials):
-        of_rows, of_entries = local.tally.trials == trials, found.tally.trials == trials
-        assert found.weight.select(of_entries).n_rows == np.count_nonzero(of_rows)
-    if adapter.classes is None:
-        return
-    for column in COLUMNS_OF_TALLIES:
-        own, by_row = getattr(found.tally, column), getattr(local.tally, column)
-        assert found.weight.total @ own == pytest.approx(local.weight.total @ by_row, rel=ROUNDING), column
-    assert found.label is not None
-    assert local.label is not None
-    by_label = [np.bincount(each.label, each.weight.total) for each in (found, local)]
-    np.testing.assert_allclose(*by_label, rtol=ROUNDING)
 
 
 def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
@@ -285,22 +246,6 @@ def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
     assert np.count_nonzero(trials == 1) > 50
     assert part.moments is not None
     assert part.moments.n_rows == np.count_nonzero((trials >= 2) & (weight > 0))
-
-
-@pytest.mark.parametrize("oob", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
-    adapter, part = seven_parts(kind, oob=oob)
-    evidence, expected = tallied_rows(adapter, part), local_evidence(kind, oob=oob)
-    sample, local = evidence.sample, expected.sample
-    assert sample.rows.size == 120
-    np.testing.assert_array_equal(sample.block.counted, local.block.counted)
-    np.testing.assert_array_equal(sample.weight, local.weight)
-    np.testing.assert_array_equal(sample.block.target, local.block.target)
-    is_oob = local.block.counted if local.block.outputs.ndim == 2 else local.block.counted[:, :, None]
-    np.testing.assert_allclose(sample.block.outputs * is_oob, local.block.outputs * is_oob, rtol=ROUNDING)
-    np.testing.assert_array_equal(evidence.tally.trials[sample.rows], expected.tally.trials[local.rows])
 
 
 def report_of(kind: str, *, oob: bool) -> EnsembleReport:
@@ -419,9 +364,6 @@ def test_two_rows_of_one_number_are_enough_to_be_refused() -> None:
 
 
 def test_models_that_know_names_take_frames() -> None:
-    import pandas as pd
-    from sklearn.ensemble import RandomForestClassifier
-
     X, y, _ = in_order(trained_on("votes"))
     named = pd.DataFrame(X, columns=[f"name{index}" for index in range(X.shape[1])])
     forest = RandomForestClassifier(2, random_state=0)
@@ -521,7 +463,7 @@ def test_blocks_do_not_matter() -> None:
 def test_a_sample_of_hashes_tells_the_same(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data
     whole = repeated_shares(marks_of(X, y))
-    monkeypatch.setattr(repeats, "MARKED_ROWS", 400)
+    monkeypatch.setattr(partition, "MARKED_ROWS", 400)
     sampled = marks_of(X, y)
     assert sampled.shape[1] < 0.6 * 9 * y.size
     assert repeated_shares(sampled) == pytest.approx(whole, abs=0.12)
