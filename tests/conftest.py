@@ -95,7 +95,7 @@ def embedded_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One server for all tests of a worker, which takes ten seconds: `make test` uses it in one file alone."""
+    """One server for all tests of a worker, which takes ten seconds: `make test` uses none."""
     from tests.tracking.stores import served_store
 
     with served_store(tmp_path_factory.mktemp("server")) as uri:

@@ -126,7 +126,7 @@ def _importer(code: str) -> Callable[[], object]:
 
 def with_server(work: Callable[[], Result]) -> Result:
     """Do `work` with MLflow pointing at a new server."""
-    with TemporaryDirectory() as folder, serving(Path(folder), {}) as uri, _tracking_to(uri):
+    with TemporaryDirectory() as folder, serving(Path(folder)) as uri, _tracking_to(uri):
         return work()
 
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,14 +18,12 @@ START_TIMEOUT_S = 120
 
 
 @contextmanager
-def serving(directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
+def serving(directory: Path) -> Iterator[str]:
     """Start ``mlflow server`` with a database and artifacts in `directory`; yield its URI once it answers.
 
     Parameters
     ----------
     directory : Path
-    environment : mapping
-        Variables of the server's process, besides those of this one.
 
     Raises
     ------
@@ -42,7 +40,7 @@ def serving(directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
         server = subprocess.Popen(
             command,
             cwd=directory,
-            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **environment},
+            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
             stdout=output,
             stderr=output,
             start_new_session=True,

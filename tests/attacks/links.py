@@ -55,7 +55,7 @@ from tests.extras import lightgbm, xgboost
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import embedded_store, served_store, tracking_to
 
-__all__ = ["HONEST", "KINDS", "STORES", "Trial", "attack", "store"]
+__all__ = ["ARRANGED", "HONEST", "KINDS", "STORED", "STORES", "Trial", "attack", "named", "store"]
 
 X, Y = (part[:200] for part in load_breast_cancer(return_X_y=True))
 X = X[:, :6]

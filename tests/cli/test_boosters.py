@@ -3,64 +3,34 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import mlflow
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import ens_plugin
-from ens_plugin import EnsembleReport
-from ens_plugin.cli import main
-from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
+from tests.cli.conftest import Run
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-pytestmark = MLFLOW_WARNINGS
 
 X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
 XR, YR = load_diabetes(return_X_y=True, as_frame=True)
-RF: dict[str, Any] = {
-    "boosting_type": "rf",
-    "n_estimators": 40,
-    "subsample": 0.6,
-    "subsample_freq": 1,
-    "colsample_bytree": 0.5,
-    "random_state": 0,
-    "n_jobs": 1,
-    "verbose": -1,
-}
-PARALLEL: dict[str, Any] = {
-    "n_estimators": 1,
-    "num_parallel_tree": 40,
-    "subsample": 0.6,
-    "colsample_bynode": 0.5,
-    "learning_rate": 1,
-    "random_state": 0,
-    "n_jobs": 1,
-}
+RF: dict[str, Any] = {"boosting_type": "rf", "n_estimators": 40, "subsample": 0.6, "subsample_freq": 1,
+                      "colsample_bytree": 0.5, "random_state": 0, "n_jobs": 1, "verbose": -1}  # fmt: skip
+PARALLEL: dict[str, Any] = {"n_estimators": 1, "num_parallel_tree": 40, "subsample": 0.6, "colsample_bynode": 0.5,
+                            "learning_rate": 1, "random_state": 0, "n_jobs": 1}  # fmt: skip
 FOREST = lightgbm.LGBMClassifier(**RF).fit(X, Y)
 TREES = xgboost.XGBClassifier(**PARALLEL).fit(X, Y)
 CANCER = ("--data", "cancer.csv", "--target", "diagnosis")
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command beside a table whose columns stand in another order than at training."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def table(run: Run) -> None:
+    """Its columns stand in another order than at training."""
     X.assign(diagnosis=Y)[[*X.columns[::-1], "diagnosis"]].to_csv("cancer.csv", index=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        return (int(end.value.code or 0), *capsys.readouterr())
-
-    with tracking_to(None):
-        yield run
 
 
 def widest(text: str) -> int:
@@ -69,7 +39,7 @@ def widest(text: str) -> int:
 
 @pytest.mark.fast_cases("model0-forest.txt", "model1-trees.json")
 @pytest.mark.parametrize(("model", "name"), [(FOREST, "forest.txt"), (TREES, "trees.json"), (TREES, "trees.ubj")])
-def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) -> None:
+def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Run) -> None:
     getattr(model, "booster_", model).save_model(name)
     code, out, err = run("analyze", name, *CANCER)
     assert (code, err) == (0, "")
@@ -84,7 +54,7 @@ def test_analyze_reads_the_libraries_own_files(model: Any, name: str, run: Any) 
     assert widest(details) <= 80
 
 
-def test_recommend_answers_for_a_regression_of_each_library(run: Any) -> None:
+def test_recommend_answers_for_a_regression_of_each_library(run: Run) -> None:
     XR.assign(progression=YR).to_csv("diabetes.csv", index=False)
     question = ("--data", "diabetes.csv", "--target", "progression", "--format", "json")
     lightgbm.LGBMRegressor(**RF).fit(XR, YR).booster_.save_model("forest.txt")
@@ -95,7 +65,7 @@ def test_recommend_answers_for_a_regression_of_each_library(run: Any) -> None:
         assert '"criterion": "error"' in out
 
 
-def test_a_booster_knows_labels_as_codes_only(run: Any) -> None:
+def test_a_booster_knows_labels_as_codes_only(run: Run) -> None:
     names = np.where(Y == 1, "benign", "malignant")
     X.assign(diagnosis=names).to_csv("cancer.csv", index=False)
     lightgbm.LGBMClassifier(**RF).fit(X, names).booster_.save_model("forest.txt")
@@ -106,48 +76,7 @@ def test_a_booster_knows_labels_as_codes_only(run: Any) -> None:
     assert "the labels of y are texts and the ensemble's are numbers" in message
 
 
-def test_other_columns_are_named(run: Any) -> None:
-    X.drop(columns="mean area").assign(diagnosis=Y, extra=1.0).to_csv("cancer.csv", index=False)
-    FOREST.booster_.save_model("forest.txt")
-    TREES.get_booster().save_model("trees.json")
-    for name, spelled in (("forest.txt", "mean_area"), ("trees.json", "mean area")):
-        code, _, err = run("recommend", name, *CANCER)
-        assert code == 2
-        assert f"missing: {spelled}; not in the model: extra" in " ".join(err.split())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "flavour"), [(FOREST, "lightgbm"), (TREES, "xgboost")], ids=["lightgbm", "xgboost"])
-def test_a_logged_model_is_analysed_and_gets_its_scalars(
-    model: Any, flavour: str, run: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    uri = new_store(tmp_path_factory.mktemp("store"))
-    with tracking_to(uri):
-        mlflow.set_experiment("Default")  # MLflow remembers the experiment of another store
-    with tracking_to(uri), mlflow.start_run() as training:
-        info = getattr(mlflow, flavour).log_model(model, name="trees", pip_requirements=[])
-    runs_uri = f"runs:/{training.info.run_id}/trees"
-    code, out, err = run("analyze", runs_uri, *CANCER, "--log", "--tracking-uri", uri, "--format", "json")
-    assert code == 0
-    report = EnsembleReport.from_json(out)
-    assert (report.bags, report.aggregation, report.n_members) == ("proved", "mean_score", 40)
-    assert "Logged to run " in err
-    linked = linked_metrics(mlflow.MlflowClient(uri), info.model_id)
-    assert linked["ens.accuracy"] == [1.0 - report.error_curve.at(40)]
-    assert run("recommend", info.model_uri, *CANCER, "--tracking-uri", uri)[0] == 0
-
-
-@pytest.mark.slow
-def test_columns_that_the_model_never_knew_are_left_out_with_a_note(run: Any) -> None:
-    X.assign(diagnosis=Y, patient=np.arange(len(Y)), ward="north").to_csv("cancer.csv", index=False)
-    FOREST.booster_.save_model("forest.txt")
-    code, out, err = run("recommend", "forest.txt", *CANCER)
-    assert code == 0
-    assert " ".join(err.split()) == "Note: the model was not trained on the columns patient, ward, which are left out."
-    assert run("recommend", "forest.txt", *CANCER, "--drop", "patient,ward") == (0, out, "")
-
-
-def test_the_root_of_a_squared_error_stands_beside_it(run: Any) -> None:
+def test_the_root_of_a_squared_error_stands_beside_it(run: Run) -> None:
     XR.assign(progression=YR).to_csv("diabetes.csv", index=False)
     lightgbm.LGBMRegressor(**RF).fit(XR, YR).booster_.save_model("forest.txt")
     question = ("forest.txt", "--data", "diabetes.csv", "--target", "progression")

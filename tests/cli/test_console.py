@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from pathlib import Path
 
@@ -56,26 +55,6 @@ def test_paragraphs_are_80_columns_wide_and_leave_addresses_whole(capsys: pytest
     assert "99.5 %" in err
     assert lines.count("one") == 1
     assert "\xa0" not in err
-
-
-def test_mlflow_shows_no_bars_unless_the_user_spoke_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
-    monkeypatch.delenv(name, raising=False)
-    with quiet_libraries():
-        assert os.environ[name] == "false"
-    assert name not in os.environ
-    monkeypatch.setenv(name, "true")
-    with quiet_libraries():
-        assert os.environ[name] == "true"
-    assert os.environ[name] == "true"
-
-
-def test_files_are_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    write_text(path, "old")
-    write_text(path, "néw")
-    assert path.read_text(encoding="utf-8") == "néw"
-    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import joblib
 import mlflow
@@ -15,10 +13,10 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.cli import main
 from ens_plugin.cli.inputs import OPTIONS
 from ens_plugin.cli.main import cli
 from ens_plugin.report.answers import three_answers
+from tests.cli.conftest import Outcome, Run
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics, new_store, tracking_to
 
@@ -27,40 +25,17 @@ pytestmark = MLFLOW_WARNINGS
 COMMANDS = ("demo", "analyze", "recommend", "gate", "rightsize", "agreement")
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
 @pytest.fixture(scope="module")
 def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One database for all tests here.
-
-    MLflow keeps a store per URI, so the relative default works in one directory per process only.
-    """
+    """One database for all tests here."""
     return new_store(tmp_path_factory.mktemp("store"))
 
 
-@pytest.fixture
-def run(
-    workshop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
-    """Run a command in an empty directory with the workshop's files beside it, and nothing configured."""
+@pytest.fixture(autouse=True)
+def beside_the_workshop(workshop: Path, run: Run) -> None:
+    """The workshop's files are in the directory."""
     for file in workshop.iterdir():
-        (tmp_path / file.name).symlink_to(file)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Outcome:
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        return Outcome(int(end.value.code or 0), *capsys.readouterr())
-
-    with tracking_to(None):
-        yield run
+        Path(file.name).symlink_to(file)
 
 
 CANCER = ("cancer.joblib", "--data", "cancer.csv", "--target", "diagnosis")
@@ -73,16 +48,11 @@ def cancer_report() -> EnsembleReport:
     return ens_plugin.analyze(joblib.load("cancer.joblib"), X, y)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example(command: str, run: Run) -> None:
-    outcome = run(command, "--help")
-    assert outcome.code == 0
-    assert f"Example:\n    ens-plugin {command}" in outcome.out
-
-
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_fits_into_80_columns_without_cut_sentences(command: str, run: Run) -> None:
-    shown = run(*filter(None, [command]), "--help").out.splitlines()
+def test_help_fits_into_80_columns_has_an_example_and_says_that_loading_runs_code(command: str, run: Run) -> None:
+    outcome = run(*filter(None, [command]), "--help")
+    assert outcome.code == 0
+    shown = outcome.out.splitlines()
     assert max(map(len, shown)) <= 80
     assert not [line for line in shown[1:] if line.endswith("...")]
 
@@ -116,10 +86,6 @@ def test_version_is_that_of_the_package(run: Run) -> None:
     assert run("--version") == Outcome(0, f"ens-plugin {ens_plugin.__version__}\n", "")
 
 
-def test_markdown_is_a_table(run: Run) -> None:
-    assert "|---" in run("analyze", *CANCER, "--format", "markdown").out.replace(" ", "")
-
-
 def test_options_reach_the_analysis(run: Run, tmp_path: Path) -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     unlike = X * np.random.default_rng(0).normal(1.0, 0.2, X.shape)
@@ -138,17 +104,6 @@ def test_a_regression_without_feature_names(run: Run) -> None:
     report = EnsembleReport.from_json(run("analyze", *DIABETES, "--format", "json", "--tolerance", "0.02").out)
     assert report.task == "regression"
     assert report.recommendation.tolerance == 0.02 * report.recommendation.limit
-
-
-@pytest.mark.slow
-def test_a_weight_column_is_no_feature(run: Run, tmp_path: Path) -> None:
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X.assign(diagnosis=y, weight=np.linspace(1, 2, len(y))).to_parquet(tmp_path / "weighted.parquet")
-    arguments = ("cancer.joblib", "--data", "weighted.parquet", "--target", "diagnosis")
-    assert run("analyze", *arguments, "--sample-weight", "weight").code == 0
-    unweighted = run("analyze", *arguments)
-    assert unweighted.code == 0
-    assert "not trained on the column weight, which is left out" in " ".join(unweighted.err.split())
 
 
 def test_a_group_column_is_no_feature(run: Run, tmp_path: Path) -> None:
@@ -225,24 +180,6 @@ def test_limits_are_finite_numbers_above_0(option: str, value: str, run: Run) ->
     assert option in outcome.err
 
 
-def test_few_rows_are_not_enough_for_a_size(run: Run, tmp_path: Path) -> None:
-    lines = (tmp_path / "cancer.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "few.csv").write_text("".join([lines[0], *lines[15:25]]), encoding="utf-8")
-    few = ("cancer.joblib", "--data", "few.csv", *CANCER[3:], "--holdout")
-    outcome = run("recommend", *few, "--max-size-ratio", "100")
-    assert outcome.code == 2
-    assert outcome.out.startswith("More trees? That cannot be told: 10 rows are too few.\n")
-
-
-@pytest.mark.slow
-def test_recommend_for_machines_and_for_pull_requests(run: Run) -> None:
-    content = json.loads(run("recommend", *CANCER, "--format", "json").out)
-    assert content["size"] == cancer_report().recommended_size
-    assert content["n_members"] == 60
-    assert "values" not in content
-    assert "**" in run("recommend", *CANCER, "--format", "markdown").out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -277,13 +214,6 @@ def test_what_keeps_the_answer_away_is_one_message_and_exit_code_2(
     assert all(len(line) <= 80 or " " not in line for line in outcome.err.splitlines())
     assert "Traceback" not in outcome.err
     assert {path.name for path in tmp_path.iterdir()} == before
-
-
-def test_forbidden_pickles_are_not_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-    outcome = run("recommend", *CANCER)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert "MLFLOW_ALLOW_PICKLE_DESERIALIZATION" in outcome.err
 
 
 def test_rows_in_another_order_are_refused(run: Run) -> None:

@@ -50,18 +50,8 @@ READERS_OWN = {
     *("X", "y", "X_new", "X_held_out", "y_held_out", "test", "rows", "features"),
     *("forest", "model", "pipeline_model", "report", "session", "spark", "run"),
 }
-WITHOUT_THE_READER = (
-    "agreement",
-    "budget",
-    "gate",
-    "groups",
-    "grow",
-    "metrics",
-    "notebook",
-    "oob",
-    "size",
-    "uncertainty",
-)
+WITHOUT_THE_READER = ("agreement", "budget", "gate", "groups", "grow", "metrics", "notebook", "oob", "size",
+                      "uncertainty")  # fmt: skip
 
 
 def code_of(page: Path) -> str:
@@ -171,12 +161,3 @@ def test_the_index_for_language_models_has_every_page_with_its_title_and_a_line(
     assert {address: title for title, address in lines} == {
         address: title.replace("`", "") for address, title in titles.items()
     }
-
-
-def test_the_gallery_has_at_least_twelve_pictures() -> None:
-    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gallery").rglob("*.py")]
-    assert sum("plt.subplots" in text or "plot" in text for text in scripts) >= 12
-
-
-def test_there_are_five_tutorials() -> None:
-    assert len([*(ROOT / "examples" / "tutorials").glob("*.py")]) == 5

@@ -133,16 +133,6 @@ def test_rows_of_mcnemar_are_not_trained_on(patients: tuple[Any, Any]) -> None:
     assert found["mcnemar"] in range(1, 52, 2)
 
 
-@pytest.mark.slow
-def test_bounds_of_2004_hold_for_a_larger_forest() -> None:
-    X, y = load_diabetes(return_X_y=True)
-    few = RandomForestRegressor(20, random_state=0).fit(X, y)
-    many = RandomForestRegressor(600, random_state=1).fit(X, y)
-    found = model_averaging_2004.bounds(few, X, delta=0.05)
-    distance = np.abs(found["mean"] - many.predict(X))
-    assert np.mean(distance > found["mean_bound"]) < 0.05
-
-
 def test_bounds_of_probabilities_stand_label_by_label() -> None:
     X, y = load_iris(return_X_y=True)
     forest = RandomForestClassifier(20, max_depth=2, random_state=0).fit(X, y)
@@ -303,3 +293,13 @@ def test_one_estimate_of_1996_is_to_use_for_each_kind_of_row(
     for test_rows, best in ((None, ["closed form"]), (X, ["ratio", "closed form"])):
         table = bagging_error_1996.estimate(forest, X, y, test_rows).to_frame()
         assert table.estimate[table.remark.str.startswith("to use")].tolist() == best
+
+
+@pytest.mark.slow
+def test_bounds_of_2004_hold_for_a_larger_forest() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    few = RandomForestRegressor(20, random_state=0).fit(X, y)
+    many = RandomForestRegressor(600, random_state=1).fit(X, y)
+    found = model_averaging_2004.bounds(few, X, delta=0.05)
+    distance = np.abs(found["mean"] - many.predict(X))
+    assert np.mean(distance > found["mean_bound"]) < 0.05

@@ -200,15 +200,6 @@ def test_two_figures_on_one_axis_are_told_apart(name: str) -> None:
     assert [text.get_text() for text in legend.get_texts()] == labels
 
 
-def test_lines_have_the_colours_of_the_axes() -> None:
-    ax = new_axes()
-    ax.set_prop_cycle(color=["#112233", "#445566"])
-    plot_disagreement(SIZES, FOUND, 0.9, ax=ax)
-    plot_disagreement(SIZES, FOUND, 0.9, label="other", ax=ax)
-    measured = [line for line in ax.get_lines() if line.get_label() in ("measured", "other")]
-    assert [line.get_color() for line in measured] == ["#112233", "#445566"]
-
-
 def test_another_quantity_on_the_same_axes_is_refused() -> None:
     ax = plot_disagreement(SIZES, FOUND, 0.9, ax=new_axes())
     with pytest.raises(InputError, match="These axes show 'Disagreement with the infinite ensemble"):

@@ -74,7 +74,3 @@ def test_the_newest_version_is_judged_whatever_the_delivery_names(
     client = SimpleNamespace(search_model_versions=lambda query: versions)
     monkeypatch.setattr(example.mlflow, "MlflowClient", lambda: client)
     assert example.newest_version("churn") == "models:/churn/10"
-
-
-def test_it_is_short() -> None:
-    assert len((ROOT / "examples" / "gate_webhook.py").read_text(encoding="utf-8").splitlines()) <= 120

@@ -13,13 +13,18 @@ __all__ = ["answering"]
 
 
 @contextmanager
-def answering(status: int | None, released: threading.Event) -> Iterator[str]:
-    """Give every request the same status, or for None no answer until `released`; yield the URI."""
+def answering(status: int | None, released: threading.Event, paths: list[str] | None = None) -> Iterator[str]:
+    """Give every request the same status, or for None no answer until `released`; yield the URI.
+
+    The paths of the requests are added to `paths`.
+    """
+    asked = [] if paths is None else paths
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             if status is None:
                 released.wait(60)
+            asked.append(self.path)
             self.send_response(status or 503)
             self.end_headers()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -21,13 +20,6 @@ from benchmarks.cost.tracking_server import serving
 __all__ = ["DOWN", "MLFLOW_WARNINGS", "embedded_store", "linked_metrics", "new_store", "served_store", "tracking_to"]
 
 DOWN = "http://127.0.0.1:9"  # the discard port: nothing listens there
-# The server may call a listener of the tests, and reads the webhooks from the database each second.
-WEBHOOKS = {
-    "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http",
-    "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true",
-    "MLFLOW_WEBHOOK_CACHE_TTL": "1",
-    "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY": base64.urlsafe_b64encode(bytes(32)).decode(),
-}
 MLFLOW_WARNINGS = pytest.mark.filterwarnings(r"ignore:::mlflow(\..*)?")
 
 
@@ -56,7 +48,7 @@ def embedded_store(directory: Path) -> str:
 def served_store(directory: Path) -> Iterator[str]:
     """Serve a store in this directory with an experiment called ``tests``; yield the server's URI."""
     new_store(directory)
-    with serving(directory, WEBHOOKS) as uri:
+    with serving(directory) as uri:
         mlflow.MlflowClient(tracking_uri=uri).create_experiment("tests")
         yield uri
 

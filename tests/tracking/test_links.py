@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-from ens_plugin import EnsembleReport, analyze, autolog, gate
+from ens_plugin import analyze, autolog, gate
 from ens_plugin.errors import GateError, InputError, ModelLoadError, TrackingError
 from ens_plugin.tracking.links import files_digest, find_stored
 from ens_plugin.tracking.log import log_report
@@ -52,16 +52,6 @@ def n_runs(client: mlflow.MlflowClient) -> int:
     return len(client.search_runs([experiment.experiment_id]))
 
 
-def test_a_version_is_judged_once_its_model_is_linked(embedded: mlflow.MlflowClient, name: str) -> None:
-    model_id = stored(name)
-    with pytest.raises(GateError, match=rf"log_report\(ens_plugin\.analyze\(model, X, y\), model_id='{model_id}'\)"):
-        gate(f"models:/{name}/1", POLICY)
-    log_report(REPORT, model_id=model_id)
-    decision = gate(f"models:/{name}/1", POLICY)
-    assert decision.passed
-    assert decision.model_digest == find_stored(embedded, model_id).links()[0].files
-
-
 def test_nothing_is_logged_of_another_model(embedded: mlflow.MlflowClient, name: str) -> None:
     model_id, before = stored(name, RandomForestClassifier(20, random_state=1).fit(X, Y)), n_runs(embedded)
     with pytest.raises(InputError, match="is not the model that this report is about: it predicts something else"):
@@ -74,14 +64,6 @@ def test_nothing_is_logged_of_another_model(embedded: mlflow.MlflowClient, name:
 def test_what_is_no_stored_model_is_refused(target: object, embedded: mlflow.MlflowClient) -> None:
     with pytest.raises(InputError, match="is no model that a report can be linked to"):
         log_report(REPORT, model_id=target)  # type: ignore[arg-type]
-
-
-def test_a_report_from_json_needs_its_rows(embedded: mlflow.MlflowClient, name: str) -> None:
-    model_id, read = stored(name), EnsembleReport.from_json(REPORT.to_json())
-    with pytest.raises(InputError, match="Pass rows=X, the X of its analysis"):
-        log_report(read, model_id=model_id)
-    log_report(read, model_id=model_id, rows=X)
-    assert gate(f"models:/{name}/1", POLICY).passed
 
 
 def test_without_an_id_the_models_of_the_run_are_tried(embedded: mlflow.MlflowClient, name: str) -> None:

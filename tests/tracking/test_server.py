@@ -28,7 +28,9 @@ pytestmark = [
 REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 
 
-def test_curve_points_arrive_once_however_often_they_are_logged(served: mlflow.MlflowClient) -> None:
+def test_all_parts_arrive_once_however_often_they_are_logged(served: mlflow.MlflowClient, tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match="not found"):
+        log_report(REPORT, run_id="0" * 32)
     run_id = log_report(REPORT)
     log_report(REPORT, run_id=run_id)
     points = served.get_metric_history(run_id, "ens/accuracy")
@@ -38,6 +40,8 @@ def test_curve_points_arrive_once_however_often_they_are_logged(served: mlflow.M
     assert all(by_size[size] == pytest.approx(1.0 - REPORT.error_curve.at(size), abs=1e-12) for size in sizes)
     assert len(served.get_metric_history(run_id, "ens.accuracy")) == 1
     assert served.get_run(run_id).info.status == "FINISHED"
+    folder = Path(served.download_artifacts(run_id, "ensemble", str(tmp_path)))
+    assert EnsembleReport.from_json((folder / "report.json").read_text()).to_dict() == REPORT.to_dict()
 
 
 def test_scalars_are_linked_to_the_logged_model_once(served: mlflow.MlflowClient) -> None:
@@ -56,16 +60,3 @@ def test_scalars_are_linked_to_the_logged_model_once(served: mlflow.MlflowClient
     expected = {name: [value] for name, value in scalar_values(REPORT, "ens").items()}
     assert linked_metrics(served, info.model_id) == expected
     assert load_model(info.model_uri).n_estimators == 5
-
-
-def test_artifacts_are_listed_and_come_back(served: mlflow.MlflowClient, tmp_path: Path) -> None:
-    run_id = log_report(REPORT)
-    listed = {Path(item.path).name for item in served.list_artifacts(run_id, "ensemble")}
-    assert {"report.json", "report.html", "curve.csv"} <= listed
-    folder = Path(served.download_artifacts(run_id, "ensemble", str(tmp_path)))
-    assert EnsembleReport.from_json((folder / "report.json").read_text()).to_dict() == REPORT.to_dict()
-
-
-def test_what_the_server_refuses_is_a_tracking_error(served: mlflow.MlflowClient) -> None:
-    with pytest.raises(TrackingError, match="not found"):
-        log_report(REPORT, run_id="0" * 32)

@@ -11,7 +11,7 @@ from scipy.special import expit
 pytest.importorskip("lightgbm", reason="LightGBM is not installed: pip install 'ens-plugin[lightgbm]'")
 pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from benchmarks.accuracy.booster_forests import LIBRARIES, fresh_error, scores, tossed_rows
+from benchmarks.accuracy.booster_forests import LIBRARIES, fresh_error, scores
 from benchmarks.accuracy.few_booster_trees import few_member_plug_in, plug_in_estimate, reference
 from benchmarks.shared.forests import Plan
 from benchmarks.shared.problems import FORMULAS
@@ -62,14 +62,3 @@ def test_plug_in_takes_margins_for_true() -> None:
     # One row always wrong, one a coin, one whose mean margin is normal with mean 1 and deviation 10 / sqrt(1001).
     np.testing.assert_allclose(estimate.errors, [(0.000779 + 1.5) / 4, 1.5 / 4], atol=1e-6)
     assert estimate.size == 20001
-
-
-def test_tossed_labels_are_not_balanced_and_their_rows_are_of_the_problem() -> None:
-    labels = [tossed_rows(SMALL._replace(repetition=r))[1] for r in range(200)]
-    positives = np.array([y.sum() for y in labels])
-    assert {y.size for y in labels} == {150}
-    # Binomial(150, 1/2): mean 75, standard deviation 6.1.
-    assert abs(positives.mean() - 75) < 4 * 6.1 / np.sqrt(200)
-    assert positives.std() == pytest.approx(6.1, rel=0.2)
-    X, y, _ = tossed_rows(SMALL)
-    assert np.mean((X.sum(axis=1) > 0) == (y == 1)) > 0.9

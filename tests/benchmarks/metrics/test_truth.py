@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, brier_score_loss, f1_score,
 
 from benchmarks.metrics.label_truth import expected_matrices, known_rows_curves, matrices_curve
 from benchmarks.metrics.problems import PROBLEMS
-from benchmarks.metrics.truth import GRID, Rows, drawn_means, tree_draws, true_curve, true_size
+from benchmarks.metrics.truth import GRID, Rows, tree_draws, true_size
 from ens_plugin import CustomEnsemble
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.analysis.metrics import ResolvedMetric, resolve_metric
@@ -73,15 +73,6 @@ def test_expected_labels_are_drawn_ones_on_average(score: Any, is_ratio: bool) -
     assert abs(drawn.mean() - expected) < 4.0 * error + (0.1 * drawn.std() if is_ratio else 0.0)
 
 
-def test_expected_losses_are_sums_over_both_labels() -> None:
-    outputs, chance = pool_of(np.random.default_rng(3), 50)
-    output = np.clip(outputs.mean(axis=0), 0.01, 0.99)
-    rows = Rows.expected(chance)
-    by_hand = np.mean(chance * (1.0 - output) ** 2 + (1.0 - chance) * output**2)
-    assert brier_score_loss(rows.target, output[rows.places], sample_weight=rows.weights) == pytest.approx(by_hand)
-    assert rows.weights.sum() == pytest.approx(chance.size)
-
-
 @pytest.mark.parametrize("name", ["f1", "matthews_corrcoef", "balanced_accuracy", "accuracy"])
 def test_matrices_give_the_curve_of_draws(name: str) -> None:
     rng = np.random.default_rng(4)
@@ -101,32 +92,6 @@ def test_matrices_give_the_curve_of_draws(name: str) -> None:
         error = np.std(values) / np.sqrt(len(values))
         assert curve[place] == pytest.approx(float(np.mean(values)), abs=4.0 * error)
     assert matrices[-1].sum() == pytest.approx(chance.size)
-
-
-def test_draws_use_up_the_pool() -> None:
-    shares = tree_draws(10, 3, 7, np.random.default_rng(5))
-    assert shares.shape == (7, 10)
-    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
-    assert ((shares[:3] > 0).sum(axis=0) <= 1).all()
-    assert ((shares[3:6] > 0).sum(axis=0) <= 1).all()
-    assert tree_draws(4, 9, 2, np.random.default_rng(5)).tolist() == [[0.25] * 4] * 2
-
-
-def test_true_sizes_move_less_than_with_drawn_labels() -> None:
-    sizes: dict[str, list[float]] = {"drawn": [], "expected": []}
-    metric = resolved("roc_auc")
-    for seed in range(12):
-        rng = np.random.default_rng([6, seed])
-        level = rng.beta(1.0, 3.0, 1500)
-        outputs = level + 0.6 * rng.standard_normal((POOL, 1500))
-        means = drawn_means(outputs, rng)
-        for kind, rows in (
-            ("drawn", Rows.drawn((rng.random(1500) < level).astype(int))),
-            ("expected", Rows.expected(level)),
-        ):
-            curve = true_curve(metric, rows, CLASSES, means, POOL)
-            sizes[kind].append(np.log2(true_size(curve, 0.02)))
-    assert np.std(sizes["expected"]) < 0.6 * np.std(sizes["drawn"])
 
 
 def test_known_rows_are_those_of_the_parts() -> None:

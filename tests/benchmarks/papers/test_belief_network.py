@@ -15,7 +15,6 @@ from benchmarks.papers.belief_network import (
     draw_queries,
     fitted_chances,
     joint_probabilities,
-    network_section,
 )
 
 TRUTH = joint_probabilities([np.array(node.chances) for node in CLINIC])
@@ -44,10 +43,6 @@ def test_many_rows_give_the_networks_own_chances() -> None:
         np.testing.assert_allclose(chances, node.chances, atol=1e-5)
 
 
-def test_nothing_seen_is_even() -> None:
-    assert all((chances == 0.5).all() for chances in fitted_chances(np.zeros(len(STATES)), 0.0))
-
-
 def test_posterior_means_are_the_mean_over_the_posterior() -> None:
     rng = np.random.default_rng(0)
     counts = rng.multinomial(30, TRUTH).astype(float)
@@ -69,21 +64,8 @@ def _matches(node: int, code: int) -> list[bool]:
     return [tuple(state[list(parents)]) == bits for state in STATES]
 
 
-def test_queries_are_possible_and_ask_for_one_variable() -> None:
-    queries = draw_queries(TRUTH, 200, np.random.default_rng(1))
-    assert not np.any(queries.true & queries.false)
-    probability = answers(TRUTH, queries)
-    assert np.all(probability.sum(axis=1) > 0)
-    assert np.all(queries.true.sum(axis=1) == queries.false.sum(axis=1))
-
-
 def test_shares_are_shares_and_settled_labels_are_seldom_others() -> None:
     found = compare(100, 60, np.random.default_rng(0))
     assert np.all((found >= 0) & (found <= 1))
     assert found[2] > 0.5
     assert found[3] < 0.05
-
-
-def test_the_section_has_a_line_for_each_number_of_rows() -> None:
-    claims, text = network_section(2, 20, 0)
-    assert len(claims) == 2 * (len(text.splitlines()) - 2)

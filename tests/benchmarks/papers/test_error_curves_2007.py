@@ -30,12 +30,6 @@ def record(seed: int = 0) -> Record:
     }
 
 
-def test_the_two_tables_have_the_same_rows_and_every_number_of_members() -> None:
-    assert tuple(PAPER["ringnorm"]) == ROWS
-    assert [members for kind, members in ROWS if kind == "VAL"] == list(MEMBERS)
-    assert [round(0.368 * many) for many in MEMBERS[1:]] == list(MEMBERS[:-1])
-
-
 def test_estimates_are_of_the_first_members_on_the_right_rows() -> None:
     kept = record()
     found = estimates(kept, plugged_in)
@@ -54,3 +48,9 @@ def test_predicted_bias_is_what_few_members_show() -> None:
     excess = np.mean([one["VAL", 18] - one["VAL", 1000] for one in found])
     assert excess == pytest.approx(np.mean([predicted_bias(record(seed), 18) for seed in range(4)]), abs=0.5)
     assert excess > 1.0
+
+
+def test_the_two_tables_have_the_same_rows_and_every_number_of_members() -> None:
+    assert tuple(PAPER["ringnorm"]) == ROWS
+    assert [members for kind, members in ROWS if kind == "VAL"] == list(MEMBERS)
+    assert [round(0.368 * many) for many in MEMBERS[1:]] == list(MEMBERS[:-1])

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.papers import model_averaging_2004
 from benchmarks.papers.model_averaging_2004 import (
     HOLDING,
     PUBLISHED,
     bootstrap_share,
     errata_table,
-    exceedance,
     joint_scores,
     misses,
 )
@@ -31,21 +29,13 @@ def test_misses_count_what_is_above_the_bound() -> None:
     assert found[PUBLISHED].tolist() == [True, True, False]
 
 
-def test_exceedance_has_a_share_for_every_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_averaging_2004, "MODELS", (10, 30))
-    monkeypatch.setattr(model_averaging_2004, "ROWS", (20,))
-    found = exceedance(200, 0)
-    assert len(found) == 2 * 3 * (len(HOLDING) + 1)
-    assert all(0 <= share <= 1 for share in found.values())
+def test_joint_scores_are_log_probabilities_of_row_and_label() -> None:
+    scores = joint_scores("Boolean attributes", 5, np.random.default_rng(0))
+    assert scores.shape == (5, 400, 2)
+    assert np.all(scores < 0)
 
 
 def test_errata_print_the_papers_own_figures() -> None:
     text = errata_table(2000, 0)
     assert "0.00456" in text
     assert "0.00163" in text
-
-
-def test_joint_scores_are_log_probabilities_of_row_and_label() -> None:
-    scores = joint_scores("Boolean attributes", 5, np.random.default_rng(0))
-    assert scores.shape == (5, 400, 2)
-    assert np.all(scores < 0)

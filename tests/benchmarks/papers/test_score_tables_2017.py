@@ -39,12 +39,6 @@ def test_tables_agree_with_a_simulation_within_its_error() -> None:
         assert abs(found.error) < 4.5 * found.standard_error + 1e-5, found
 
 
-def test_rows_of_the_spiral_are_not_split_along_its_arm() -> None:
-    setting = SETTINGS["decision trees, digits odd/even"]._replace(problem="spiral", n_rows=400, n_test=300)
-    features, _, test, _ = setting.sample(0)
-    assert np.linalg.norm(test, axis=1).mean() == pytest.approx(np.linalg.norm(features, axis=1).mean(), rel=0.1)
-
-
 def test_scores_of_another_learner_are_not_taken_from_the_cache(tmp_path: Path) -> None:
     settings = list(SETTINGS.values())
     one = settings[1]._replace(n_rows=100, n_test=20)
@@ -52,3 +46,9 @@ def test_scores_of_another_learner_are_not_taken_from_the_cache(tmp_path: Path) 
     first, _ = bite_scores(one, 0.2, 3, 0, tmp_path)
     second, _ = bite_scores(other, 0.2, 3, 0, tmp_path)
     assert not np.array_equal(first, second)
+
+
+def test_rows_of_the_spiral_are_not_split_along_its_arm() -> None:
+    setting = SETTINGS["decision trees, digits odd/even"]._replace(problem="spiral", n_rows=400, n_test=300)
+    features, _, test, _ = setting.sample(0)
+    assert np.linalg.norm(test, axis=1).mean() == pytest.approx(np.linalg.norm(features, axis=1).mean(), rel=0.1)

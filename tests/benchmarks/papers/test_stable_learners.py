@@ -32,13 +32,6 @@ def test_most_votes_win() -> None:
     assert majority_labels(bagged, X).tolist() == [int(np.argmax(counts)) for counts in votes]
 
 
-def test_every_data_set_has_its_printed_errors() -> None:
-    for experiment in EXPERIMENTS:
-        assert experiment.paper.keys() == PROBLEMS.keys()
-        assert all(SINGLE in printed and BAGGING in printed for printed in experiment.paper.values())
-    assert [experiment.is_stable for experiment in EXPERIMENTS] == [False, True, True]
-
-
 @needs_keel
 def test_numbers_of_crx_are_in_bins() -> None:
     features, y = PROBLEMS["crx"].rows()
@@ -68,3 +61,10 @@ def test_claims_are_differences_of_errors() -> None:
     text = error_table(EXPERIMENTS[0], trees)
     assert "| **iris**, paper" in text
     assert "7.0 ± 1.0" in text
+
+
+def test_every_data_set_has_its_printed_errors() -> None:
+    for experiment in EXPERIMENTS:
+        assert experiment.paper.keys() == PROBLEMS.keys()
+        assert all(SINGLE in printed and BAGGING in printed for printed in experiment.paper.values())
+    assert [experiment.is_stable for experiment in EXPERIMENTS] == [False, True, True]

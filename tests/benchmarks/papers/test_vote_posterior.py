@@ -30,10 +30,6 @@ def test_distances_by_hand() -> None:
     assert found.keys() == PAPER.keys()
 
 
-def test_the_paper_has_sixteen_attributes() -> None:
-    assert {len(column) for column in PAPER.values()} == {16}
-
-
 @needs_keel
 def test_models_have_the_voters_shares_on_average(tmp_path: Path) -> None:
     parameters = vote_parameters(40, 0)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
-from sklearn.ensemble import RandomForestClassifier
 
-from benchmarks.shared.problems import FORMULAS, LOGIT_SCALE, REAL_DATA, friedman1, load_real
+from benchmarks.shared.problems import FORMULAS, LOGIT_SCALE, friedman1, load_real
 
 N_ROWS = 100_000
 
@@ -39,23 +38,6 @@ def test_best_rule_has_the_known_error(name: str, published: float, rounding: fl
     assert abs(error - published) <= 3.5 * standard_error + rounding
 
 
-@pytest.mark.slow
-def test_spiral_is_as_hard_as_published() -> None:
-    # 2013, table 4: 16.18 +- 0.40 for a forest of a few hundred trees on 5000 rows.
-    rng = np.random.default_rng(0)
-    features, y = FORMULAS["spiral"].sample(5000, rng)
-    forest = RandomForestClassifier(60, random_state=0).fit(features, y)
-    fresh, fresh_y = FORMULAS["spiral"].sample(10_000, rng)
-    assert 1.0 - forest.score(fresh, fresh_y) == pytest.approx(0.162, abs=0.012)
-
-
-def test_spiral_arms_are_each_others_mirror_image() -> None:
-    features, y = FORMULAS["spiral"].sample(40_000, np.random.default_rng(1))
-    np.testing.assert_allclose(features[y == 0].mean(axis=0), -features[y == 1].mean(axis=0), atol=0.02)
-    radius = np.linalg.norm(features, axis=1)
-    assert radius.mean() == pytest.approx(2.0 / 3.0, abs=0.02)
-
-
 @pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_same_seed_gives_same_rows_and_another_seed_others(name: str) -> None:
     sample = FORMULAS[name].sample
@@ -71,12 +53,6 @@ def test_real_data_can_be_subsampled() -> None:
     assert features.shape == (600, 64)
     assert np.unique(y).size == 10
     assert np.unique(features, axis=0).shape[0] == 600
-
-
-@pytest.mark.parametrize("name", sorted(REAL_DATA))
-def test_real_data_come_whole(name: str) -> None:
-    features, y = load_real(name, None, np.random.default_rng(0))
-    assert features.shape[0] == y.size
 
 
 def test_friedman1_has_unit_noise() -> None:

@@ -67,13 +67,6 @@ def test_the_verdict_is_on_the_number_as_measured() -> None:
     assert claims_table([Claim("seconds", 3.0)]).splitlines()[-1].split("|")[-2].strip() == ""
 
 
-def test_tables_are_aligned() -> None:
-    lines = table(["name", "value"], [["a", "1.0"], ["a longer name", "12.5"]]).splitlines()
-    assert len({len(line) for line in lines}) == 1
-    assert re.fullmatch(r"\| -+ \| -+: \|", lines[1])
-    assert lines[2].endswith("   1.0 |")
-
-
 def test_a_cell_is_named_by_its_table_row_and_column() -> None:
     rows = [["**wine**", "paper", "5", "1.5 ± 0.2", ""], ["", "here", "5", "-", "+2"], ["iris", "here", "5", "3", "4"]]
     text = f"Before.\n\n{table(['data', 'source', 'trees', 'error', 'bias'], rows)}\n\nAfter."
@@ -92,13 +85,6 @@ def test_numbers_that_tell_rows_apart_name_them_and_columns_of_one_name_follow_t
     rows = [["easy", "5", "1", "2", "3", "4"], ["easy", "8", "5", "6", "7", "8"]]
     found = [name for name, *_ in cells(table(["kind", "samples", "now", "bias", "later", "bias"], rows))]
     assert found[:4] == [f"kind: easy, 5: {column}" for column in ("now", "now, bias", "later", "later, bias")]
-
-
-def test_smoke_runs_have_few_repetitions() -> None:
-    assert read_options("benchmarks.one", None, 7, []).repetitions == 7
-    assert read_options("benchmarks.one", None, 7, ["--smoke"]).repetitions == 2
-    assert read_options("benchmarks.one", None, 7, ["--smoke"], smoke=3).repetitions == 3
-    assert read_options("benchmarks.one", None, 7, ["--smoke", "--repetitions", "1"]).repetitions == 1
 
 
 def test_the_page_is_that_of_the_csv_files_and_short() -> None:

@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import (
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
 from ens_plugin.core.certificate import is_settled
+from ens_plugin.errors import EnsPluginError, InputError, NotConvergedWarning, UnsupportedModelError
+from ens_plugin.papers.dynamic_pruning_2009 import grow_until_proved
 from ens_plugin.papers.dynamic_pruning_2009.certificate import RunningVote, settled_rows
 from ens_plugin.papers.dynamic_pruning_2009.stopping import certificate_table, checkpoints
 from ens_plugin.papers.members import Members
@@ -46,17 +55,18 @@ def voters(rng: np.random.Generator, shares: list[float], n_rows: int) -> Draw:
     return lambda: np.searchsorted(steps, rng.random(n_rows), side="right")
 
 
-@pytest.mark.parametrize(
-    "shares",
-    [
-        [0.36, 0.32, 0.32],
-        [0.34, 0.33, 0.33],
-        [0.26, 0.25, 0.25, 0.24],
-        [0.42, 0.41, 0.01, 0.16],
-        [0.501, 0.499, 0.0],
-        [0.104, *[0.0996] * 8, 0.0992],
-    ],
-)
+NEAR_A_TIE = {
+    "a third and a little": [0.36, 0.32, 0.32],
+    "thirds": [0.34, 0.33, 0.33],
+    "quarters": [0.26, 0.25, 0.25, 0.24],
+    "two of four": [0.42, 0.41, 0.01, 0.16],
+    "halves": [0.501, 0.499, 0.0],
+    "tenths": [0.104, *[0.0996] * 8, 0.0992],
+}
+
+
+@pytest.mark.fast_cases("thirds", "halves")
+@pytest.mark.parametrize("shares", NEAR_A_TIE.values(), ids=NEAR_A_TIE)
 def test_of_many_labels_near_a_tie_a_wrong_one_is_hardly_ever_settled(shares: list[float]) -> None:
     rng, level, rows = np.random.default_rng(1), 0.1, 4000
     vote = RunningVote(rows, len(shares), level)
@@ -72,6 +82,7 @@ def test_one_vote_among_many_labels_settles_nothing() -> None:
     assert not is_settled(np.eye(50), 0.49).any()
 
 
+@pytest.mark.fast_cases("1.0")
 @pytest.mark.parametrize("best", [1.0, 0.95])
 def test_probabilities_with_rare_large_values(best: float) -> None:
     # The mean of the first label is 1/2; nine members in ten are on the side of the second.
@@ -157,3 +168,77 @@ def test_members_left_out_change_nothing() -> None:
         votes = np.bincount(outputs[counted[:, row], row], minlength=3)
         assert found[row] == (settled_as == votes.argmax())
     assert 0 < found.sum() <= 40
+
+
+X, Y = load_breast_cancer(return_X_y=True)
+AT_ONCE: dict[str, Any] = {"level": 0.05, "unsettled": 0.1}
+
+
+def forest(**options: Any) -> RandomForestClassifier:
+    return RandomForestClassifier(random_state=0, **options)
+
+
+def settled_out_of_bag(model: RandomForestClassifier, level: float) -> NDArray[np.bool_]:
+    """Which training rows are settled in the end, by scikit-learn's own record of bags."""
+    vote = RunningVote(Y.size, 2, level)
+    for tree, rows in zip(model.estimators_, model.estimators_samples_, strict=True):
+        is_oob = np.ones(Y.size, dtype=bool)
+        is_oob[rows] = False
+        vote.add(tree.predict(X.astype(np.float32)).astype(int), is_oob)
+    return vote.settled
+
+
+def test_growth_ends_when_enough_rows_are_settled() -> None:
+    model, history = grow_until_proved(forest(), X, Y, **AT_ONCE)
+    *before, last = history.values()
+    assert all(share < 0.9 for share in before)
+    assert last >= 0.9
+    assert last == pytest.approx(settled_out_of_bag(model, 0.05).mean(), abs=0.004)
+    assert list(history)[:2] == [50, 75]
+    assert max(history) == len(model.estimators_)
+    whole = forest(n_estimators=max(history)).fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
+
+
+def test_max_size_says_how_many_rows_are_settled() -> None:
+    with pytest.warns(NotConvergedWarning, match=r"60 members settle \d+\.\d+ % of the rows, and 99 % are wanted"):
+        model, history = grow_until_proved(forest(), X, Y, unsettled=0.01, max_size=60)
+    assert list(history) == [50, 60]
+    assert len(model.estimators_) == 60
+
+
+@pytest.mark.parametrize("model", [forest(max_depth=3), BaggingClassifier(max_samples=0.5, random_state=0)])
+def test_other_ensembles_that_vote_or_average(model: Any) -> None:
+    grown, history = grow_until_proved(model, X, Y, level=0.1, unsettled=0.2)
+    assert list(history.values())[-1] >= 0.8
+    assert grown.predict(X).shape == Y.shape
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 0.5}, "level must lie strictly between 0 and 0.5"),
+        ({"unsettled": 0.0}, "unsettled must lie strictly between 0 and 1"),
+        ({"max_size": 0}, "max_size must be"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        grow_until_proved(forest(), X, Y, **options)
+
+
+def test_members_without_labels_are_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="give values"):
+        grow_until_proved(RandomForestRegressor(), X, Y)
+    with pytest.raises(EnsPluginError, match="boost"):
+        grow_until_proved(GradientBoostingClassifier(), X, Y)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_raw_scores_are_refused(library: str) -> None:
+    module = pytest.importorskip(library)
+    model = module.LGBMClassifier(
+        boosting_type="rf", subsample=0.6, subsample_freq=1, verbose=-1
+    ) if library == "lightgbm" else module.XGBRFClassifier(random_state=0)  # fmt: skip
+    with pytest.raises(UnsupportedModelError, match="give scores"):
+        grow_until_proved(model, X, Y)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.ensemble import (
+    BaggingClassifier,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.shared.problems import FORMULAS
 from ens_plugin.adapters import find_adapter
 from ens_plugin.adapters.sklearn.forest import SklearnForestAdapter
+from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import (
     BagError,
     DataMismatchError,
@@ -31,9 +32,16 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.papers.dynamic_pruning_2009 import prune
-from ens_plugin.papers.dynamic_pruning_2009.stopping import checkpoints, stopping_table, uniform_prior
-from tests.papers.dynamic_pruning_2009.cases import ALMOST_SURE, fitted, rows_of, twonorm
+from ens_plugin.papers.dynamic_pruning_2009 import PrunedEnsemble, prune
+from ens_plugin.papers.dynamic_pruning_2009.certificate import RunningVote
+from ens_plugin.papers.dynamic_pruning_2009.pruning import OutOfBagOutputs, _out_of_bag_outputs, row_prior
+from ens_plugin.papers.dynamic_pruning_2009.stopping import (
+    certificate_table,
+    checkpoints,
+    stopping_table,
+    uniform_prior,
+)
+from tests.papers.dynamic_pruning_2009.cases import ALMOST_SURE, ensemble, fitted, rows_of, twonorm
 
 KINDS = [
     "forest", "even forest", "shallow forest", "bagged trees", "bagged votes", "lightgbm", "xgboost"
@@ -157,13 +165,6 @@ def test_saving_and_disagreement_are_known_beforehand(problem: str) -> None:
     assert queries["learned"] < queries["full"]
 
 
-def test_held_out_rows_teach_as_training_rows_do() -> None:
-    forest = RandomForestClassifier(101, bootstrap=False, random_state=0).fit(*twonorm(300))
-    pruned = prune(forest, *twonorm(500, 2), data="holdout")
-    queries = pruned.query(twonorm(2000, 3)[0]).n_queries.mean()
-    assert queries == pytest.approx(pruned.expected_queries, rel=0.25)
-
-
 @pytest.mark.parametrize("rule", ["full", "infinite"])
 def test_rules_without_prior_take_one_member_and_need_no_bags(rule: str) -> None:
     X, y, fresh = rows_of(2)
@@ -186,17 +187,10 @@ def test_an_ensemble_in_a_pipeline_or_a_search() -> None:
         np.testing.assert_array_equal(prune(model, X, y, confidence=ALMOST_SURE).predict(X), model.predict(X))
 
 
-def test_sparse_rows() -> None:
-    X, y, fresh = rows_of(10)
-    forest = RandomForestClassifier(31, random_state=0).fit(sparse.csr_matrix(X), y)
-    pruned = prune(forest, sparse.csr_matrix(X), y)
-    np.testing.assert_array_equal(pruned.predict(sparse.csr_matrix(fresh)), pruned.predict(fresh))
-
-
-@pytest.mark.parametrize("kind", ["forest", "lightgbm", "xgboost"])
-def test_it_is_pickled(kind: str) -> None:
+@pytest.mark.parametrize("rule", ["learned", "certified"])
+def test_it_is_pickled(rule: str) -> None:
     X, y, fresh = rows_of(2)
-    pruned = prune(fitted(kind, 2), X, y, confidence=0.95)
+    pruned = prune(fitted("forest", 2), X, y, rule=rule, confidence=0.95)
     expected = pruned.predict(fresh)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(pruned)).predict(fresh), expected)
 
@@ -254,10 +248,144 @@ def test_wrong_columns_at_prediction() -> None:
             pruned.predict(wrong)
 
 
+CERTIFIED = [("forest", 2), ("bagged votes", 2), ("shallow forest", 2), ("forest", 10), ("shallow forest", 10)]
+every_kind = pytest.mark.parametrize(("kind", "n_labels"), CERTIFIED)
+
+
+def certified(kind: str, n_labels: int, **options: Any) -> PrunedEnsemble:
+    X, y, _ = rows_of(n_labels)
+    return prune(fitted(kind, n_labels), X, y, rule="certified", **options)
+
+
+def outputs_of(kind: str, n_labels: int) -> Any:
+    adapter = find_adapter(fitted(kind, n_labels))
+    return adapter.outputs(adapter.prepare(rows_of(n_labels)[2]))
+
+
+@pytest.mark.fast_cases("forest-2", "shallow forest-10")
+@every_kind
+def test_settled_rows_have_the_label_of_many_more_members(kind: str, n_labels: int) -> None:
+    X, y, fresh = rows_of(n_labels)
+    found = certified(kind, n_labels).query(fresh)
+    other = ensemble(kind).set_params(n_estimators=1001, random_state=1).fit(X, y)
+    settled = found.n_queries < 101
+    # 400 rows at 1 %.
+    assert np.count_nonzero(found.labels[settled] != other.predict(fresh)[settled]) <= 4
+    assert 0.4 < settled.mean() < 1.0
+
+
+def test_votes_on_two_labels_stop_by_the_table() -> None:
+    pruned = certified("forest", 2)
+    votes, table = outputs_of("forest", 2), certificate_table(checkpoints(101), 0.01)
+    for row, queried in enumerate(pruned.query(rows_of(2)[2]).n_queries):
+        counts = np.cumsum(votes[:, row])[table.checkpoints - 1]
+        places = [k for k, count in enumerate(counts) if table.settled(k, np.array([count]))[0]]
+        assert queried == table.checkpoints[places[0]]
+
+
+@pytest.mark.parametrize(("kind", "n_labels"), [("shallow forest", 2), ("forest", 10), ("shallow forest", 10)])
+def test_other_outputs_stop_by_the_running_vote(kind: str, n_labels: int) -> None:
+    found = certified(kind, n_labels).query(rows_of(n_labels)[2])
+    looks = set(checkpoints(101).tolist())
+    vote, outputs = RunningVote(400, n_labels, 1 - 0.99), outputs_of(kind, n_labels)
+    expected, labels = np.full(400, 101), np.full(400, -1)
+    for member, one in enumerate(outputs, start=1):
+        vote.add(one)
+        if member in looks:
+            new = (labels < 0) & (vote.settled | (member == 101))
+            expected[new], labels[new] = member, vote.labels[new]
+    np.testing.assert_array_equal(found.n_queries, expected)
+    np.testing.assert_array_equal(found.labels, fitted(kind, n_labels).classes_[labels])
+
+
+@pytest.mark.parametrize(("kind", "n_labels"), [("forest", 2), ("shallow forest", 10)])
+def test_a_row_alone_is_settled_as_among_others(kind: str, n_labels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = rows_of(n_labels)[2]
+    pruned = certified(kind, n_labels)
+    together = pruned.query(fresh)
+    for row in range(0, 400, 80):
+        assert pruned.query(fresh[row : row + 1]).n_queries[0] == together.n_queries[row]
+    monkeypatch.setattr("ens_plugin.papers.dynamic_pruning_2009.pruning.BLOCK_BYTES", 0)
+    monkeypatch.setattr("ens_plugin.papers.dynamic_pruning_2009.pruning.FEWEST_ROWS", 7)
+    parts = pruned.query(fresh)
+    np.testing.assert_array_equal(parts.labels, together.labels)
+    np.testing.assert_array_equal(parts.n_queries, together.n_queries)
+
+
+def test_it_needs_no_rows_that_are_out_of_bag() -> None:
+    X, y, fresh = rows_of(2)
+    pruned = prune(ExtraTreesClassifier(51, random_state=0).fit(X, y), X, y, rule="certified")
+    assert pruned.expected_queries is None
+    assert pruned.query(fresh).n_queries.mean() < 51
+
+
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
-def test_one_row_of_other_columns_is_refused(kind: str) -> None:
+def test_raw_scores_are_refused(kind: str) -> None:
     X, y, _ = rows_of(2)
-    pruned = prune(fitted(kind, 2), X, y)
-    for wrong in (X[:1, 1:], X[0], X[:1].tolist()[0]):
-        with pytest.raises((DataMismatchError, InputError, UnsupportedModelError)):
-            pruned.predict(wrong)
+    with pytest.raises(UnsupportedModelError, match="give scores, which have no largest value"):
+        prune(fitted(kind, 2), X, y, rule="certified")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RandomForestClassifier(1, random_state=0), BaggingClassifier(RidgeClassifier(), n_estimators=2, random_state=0)],
+)
+def test_a_member_or_two_settle_nothing_and_give_the_ensemble_s_label(model: Any) -> None:
+    X, y, fresh = rows_of(10)
+    pruned = prune(model.fit(X, y), X, y, rule="certified")
+    np.testing.assert_array_equal(pruned.predict(fresh), model.predict(fresh))
+    assert (pruned.query(fresh).n_queries == pruned.n_members).all()
+
+
+def test_prior_of_votes_is_that_of_the_second_label() -> None:
+    rng = np.random.default_rng(0)
+    votes = rng.random((40, 500)) < 0.9
+    zeros = np.zeros(500, dtype=np.intp)
+    found = OutOfBagOutputs(RowBlock(votes.astype(np.uint8), np.ones(votes.shape, bool), zeros, 2), zeros, zeros + 1)
+    prior = row_prior(found, "labels")
+    assert prior.support @ prior.weights == pytest.approx(0.9, abs=0.01)
+    assert prior.spread == 1.0
+
+
+@pytest.mark.parametrize(("n_members", "n_rows"), [(3, 30_000), (50, 2000)])
+def test_probabilities_are_worth_the_votes_that_their_variance_says(n_members: int, n_rows: int) -> None:
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.3, 0.7, n_rows)
+    # The mean of five votes has a fifth of a vote's variance.
+    second = rng.binomial(5, p, (n_members, p.size)) / 5
+    zeros = np.zeros(p.size, dtype=np.intp)
+    outputs = np.stack([1 - second, second], axis=2)
+    found = OutOfBagOutputs(RowBlock(outputs, np.ones(second.shape, bool), zeros, 2), zeros, zeros + 1)
+    prior = row_prior(found, "probabilities")
+    assert prior.spread == pytest.approx(5.0, rel=0.05)
+    sd = np.sqrt(prior.weights @ (prior.support - prior.support @ prior.weights) ** 2)
+    assert sd == pytest.approx(p.std(), rel=0.05)
+
+
+def test_scores_have_their_mean_and_their_spread() -> None:
+    rng = np.random.default_rng(2)
+    mu = rng.normal(0.3, 1.0, 2000)
+    scores = rng.normal(mu, 2.0, (60, mu.size))
+    zeros = np.zeros(mu.size, dtype=np.intp)
+    outputs = np.stack([-scores / 2, scores / 2], axis=2)
+    found = OutOfBagOutputs(RowBlock(outputs, np.ones(scores.shape, bool), zeros, 2), zeros, zeros + 1)
+    prior = row_prior(found, "scores")
+    assert prior.spread == pytest.approx(2.0, rel=0.03)
+    assert prior.support @ prior.weights == pytest.approx(mu.mean(), abs=0.05)
+    sd = np.sqrt(prior.weights @ (prior.support - prior.support @ prior.weights) ** 2)
+    assert sd == pytest.approx(1.0, rel=0.1)
+
+
+def test_the_two_strongest_labels_come_in_the_order_of_the_classes() -> None:
+    X, y = make_classification(300, n_informative=6, n_classes=4, random_state=0)
+    adapter = find_adapter(RandomForestClassifier(60, random_state=0).fit(X, y))
+    found = _out_of_bag_outputs(adapter, X, adapter.prepare(X), y, "oob")
+    assert (found.first < found.second).all()
+    rows = np.arange(0, found.first.size, 37)
+    for row in rows:
+        counts = np.bincount(found.block.outputs[found.block.counted[:, row], row], minlength=4)
+        strongest = sorted(counts)[-2:]
+        assert sorted(counts[[found.first[row], found.second[row]]]) == strongest
+    first, second = found.support()
+    assert (first + second <= found.trials).all()
+    assert found.trials.mean() == pytest.approx(60 * 0.368, rel=0.05)

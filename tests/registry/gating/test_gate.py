@@ -1,11 +1,16 @@
+"""What the gate decides, writes, moves and prints, and where it raises with nothing written and no alias moved."""
+
 from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import mlflow
 import numpy as np
@@ -14,12 +19,30 @@ import pytest
 import ens_plugin
 from ens_plugin import Costs, EnsembleReport, gate
 from ens_plugin.core.judged_rows import JudgedRows
-from ens_plugin.errors import GateError, InputError
+from ens_plugin.errors import EnsPluginError, GateError, InputError, TrackingError
+from ens_plugin.registry.evidence import are_misspelt
 from ens_plugin.report.result import LinearCost
 from tests.registry.gating.gates import LOOSE, NO_WORSE, REPORT, STRICT, UPPER, Client, holder
-from tests.registry.registry import Version, experiment_id, lines, log_linked, register, report_with_error, tags_of
-from tests.reports import capped_report, score_report, with_doubts
-from tests.tracking.stores import MLFLOW_WARNINGS
+from tests.registry.registry import (
+    Version,
+    experiment_id,
+    is_registered,
+    lines,
+    log_linked,
+    register,
+    report_with_error,
+    tags_of,
+)
+from tests.reports import (
+    HOSTILE_STRINGS,
+    capped_report,
+    label_report,
+    regression_report,
+    score_report,
+    with_doubts,
+    with_notes,
+)
+from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, tracking_to
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("swift")]
 
@@ -102,28 +125,6 @@ def test_an_alias_moves_when_asked_and_only_on_a_pass(embedded: Client, name: st
     decision = gate(second.uri, LOOSE, promote="champion")
     assert (decision.promoted, decision.promoted_from) == ("champion", first.version)
     assert holder(embedded, name) == second.version
-
-
-@pytest.mark.slow
-def test_running_twice_changes_nothing_but_the_time(embedded: Client, name: str) -> None:
-    version = register(embedded, name, REPORT)
-    runs = len(embedded.search_runs([experiment_id(embedded)]))
-    gate(version.uri, LOOSE, promote="champion")
-    before = tags_of(embedded, version)
-    again = gate(f"models:/{name}@champion", LOOSE, baseline=f"models:/{name}@champion", promote="champion")
-    assert again.version == version.version
-    after = tags_of(embedded, version)
-    assert after == before
-    assert record_of(embedded, version) == again.to_dict() | {"promoted": None, "promoted_from": None}
-    assert holder(embedded, name) == version.version
-    assert len(embedded.search_runs([experiment_id(embedded)])) == runs
-
-
-def test_a_version_can_lose_its_pass(embedded: Client, shared: Callable[[float], Version]) -> None:
-    version = shared(1.0)
-    gate(version.uri, LOOSE)
-    gate(version.uri, STRICT)
-    assert tags_of(embedded, version)["ens.gate"].startswith("fail, version 1 of ")
 
 
 def test_any_logged_metric_can_be_asked_for(embedded: Client, name: str) -> None:
@@ -264,11 +265,6 @@ class TestBaseline:
         assert decision.comparison.endswith("by the same 569 rows, one by one")
         assert gate(champion.uri, NO_WORSE, baseline=version.uri).passed
 
-    def test_a_version_of_another_model_can_be_the_baseline(self, shared: Callable[[float], Version]) -> None:
-        other, version = shared(1.0), shared(8.0)
-        assert (other.version, version.version) == ("1", "1")
-        assert not gate(version.uri, NO_WORSE, baseline=other.uri).passed
-
     def test_an_alias_is_one_of_the_same_model(self, embedded: Client, name: str) -> None:
         champion, version = (register(embedded, name, report_with_error(scale)) for scale in (0.5, 2.0))
         embedded.set_registered_model_alias(name, "champion", champion.version)
@@ -276,12 +272,6 @@ class TestBaseline:
         assert by_alias.baseline == by_uri.baseline
         assert by_alias.checks == by_uri.checks
         assert not by_alias.passed
-
-    def test_nothing_is_worse_than_itself(self, shared: Callable[[float], Version]) -> None:
-        version = shared(1.0)
-        decision = gate(version.uri, {"baseline": {"error_increase_upper": {"max": 0.0}}}, baseline=version.uri)
-        assert decision.passed
-        assert [check.value for check in decision.checks] == [0.0]
 
     def test_the_first_version_needs_none_where_the_policy_says_so(self, embedded: Client, name: str) -> None:
         version = register(embedded, name, REPORT)
@@ -298,50 +288,6 @@ class TestBaseline:
     ) -> None:
         decision = gate(shared(1.0).uri, LOOSE, baseline="models:/nobody@champion")
         assert decision.comparison == "not compared, since the policy does not require it"
-
-    @pytest.mark.slow
-    def test_a_baseline_that_moves_meanwhile_stops_the_promotion(
-        self, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Two candidates, each better than the champion: the second must be compared with the first."""
-        champion, rival, version = (register(embedded, name, report_with_error(scale)) for scale in (2, 0.5, 1))
-        embedded.set_registered_model_alias(name, "champion", champion.version)
-
-        def promote_the_rival_too(client: Client, *_: object) -> None:
-            client.set_registered_model_alias(name, "champion", rival.version)
-
-        monkeypatch.setattr("ens_plugin.registry.gating.write_verdict", promote_the_rival_too)
-        with pytest.raises(GateError, match=f"from version {champion.version} to {rival.version}"):
-            gate(version.uri, NO_WORSE, baseline=f"models:/{name}@champion", promote="champion")
-        assert holder(embedded, name) == rival.version
-
-
-def own_alias_missing(client: Client, name: str) -> Version:
-    register(client, name, REPORT)
-    return Version(name, "1@champion", "", "")
-
-
-def test_an_alias_goes_back_to_an_older_version_only_if_told_to(embedded: Client, name: str) -> None:
-    """As where a delivery comes late."""
-    first, second = (register(embedded, name, REPORT) for _ in range(2))
-    gate(second.uri, LOOSE, promote="champion")
-    with pytest.raises(GateError, match="was not moved, because version 2, which has it, is newer"):
-        gate(first.uri, LOOSE, promote="champion")
-    assert holder(embedded, name) == second.version
-    assert gate(first.uri, LOOSE, promote="champion", allow_older=True).promoted_from == second.version
-    assert holder(embedded, name) == first.version
-
-
-def test_a_copy_has_no_verdict_of_its_own(embedded: Client, name: str) -> None:
-    """MLflow copies the tags of a version, and its name is in the tag."""
-    version = register(embedded, name, REPORT)
-    gate(version.uri, LOOSE)
-    copied = embedded.copy_model_version(version.uri, f"{name}-copy")
-    tag = embedded.get_model_version(copied.name, copied.version).tags["ens.gate"]
-    assert f"version 1 of {name}, sha256:" in tag
-    decision = gate(f"models:/{copied.name}/{copied.version}", LOOSE)
-    assert decision.tag != tag
-    assert embedded.get_model_version(copied.name, copied.version).tags["ens.gate"] == decision.tag
 
 
 def test_a_verdict_that_another_gate_overturned_promotes_nothing(
@@ -428,24 +374,385 @@ def test_a_report_on_a_score_is_judged_by_it(embedded: Client, name: str) -> Non
         gate(version.uri, {"report": {"error": {"max": 0.1}}})
 
 
-@pytest.mark.slow
-def test_of_two_scores_the_greater_is_no_worse(embedded: Client, name: str) -> None:
-    """A decrease of the score is the increase of the error that the policy bounds."""
-    report = score_report()
-    curve = report.error_curve
-    lower = {key: getattr(curve, key) - 0.3 for key in ("error", "lower", "upper")}
-    limit = {"asymptote": 0.657, "asymptote_raw": 0.657, "asymptote_interval": (0.637, 0.677)}
-    worse = replace(report, error_curve=replace(curve, **lower, **limit))
-    champion = register(embedded, name, report)
-    embedded.set_registered_model_alias(name, "champion", champion.version)
-    assert not gate(register(embedded, name, worse).uri, NO_WORSE, baseline="champion").passed
-    embedded.set_registered_model_alias(name, "champion", register(embedded, name, worse).version)
-    decision = gate(champion.uri, NO_WORSE, baseline="champion")
-    assert decision.passed
-    assert decision.checks[0].value < -0.2
-
-
 def test_a_logged_report_of_another_metric_has_no_verdict(embedded: Client, name: str) -> None:
     policy = {"report": {"metric": "average_precision", "size_ratio": {"max": 100.0}}}
     with pytest.raises(GateError, match=r"policy is about 'average_precision'.*'roc_auc'.*or pass rows"):
         gate(register(embedded, name, score_report()).uri, policy)
+
+
+def no_report(client: Client, name: str) -> Version:
+    return register(client, name, None, metrics={"auc": 0.9})
+
+
+def deleted_run(client: Client, name: str) -> Version:
+    version = register(client, name, REPORT)
+    client.delete_run(version.run_id)
+    return version
+
+
+def another_report(client: Client, name: str) -> Version:
+    version = register(client, name, report_with_error(3.0))
+    client.log_text(version.run_id, REPORT.to_json(), "ensemble/report.json")
+    return version
+
+
+def changed_files(client: Client, name: str) -> Version:
+    version = register(client, name, REPORT)
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "MLmodel").write_text("another model")
+        client.log_model_artifacts(version.model_id, folder)
+    return version
+
+
+def unlinked(client: Client, name: str) -> Version:
+    return register(client, name, REPORT, linked=False)
+
+
+def no_run(client: Client, name: str) -> Version:
+    client.create_registered_model(name)
+    client.create_model_version(name, "file:///models/forest")
+    return Version(name, "1", "", "")
+
+
+def not_a_number(client: Client, name: str) -> Version:
+    return register(client, name, None, metrics={"auc": float("nan")})
+
+
+def linked_not_a_number(client: Client, name: str) -> Version:
+    version = register(client, name, None)
+    client.log_metric(version.run_id, "loss", float("nan"), model_id=version.model_id)
+    return version
+
+
+AUC = {"metrics": {"auc": {"min": 0.5}}}
+LOSS = {"metrics": {"loss": {"max": 0.5}}}
+PERCENT = {"report": {"error": {"max": 6}}}
+CANNOT_TELL: list[tuple[Callable[[Client, str], Version], Mapping[str, Any], str | None, str]] = [
+    (no_report, LOOSE, None, r"no report is linked to its model. To link one, run ens_plugin\.log_report\("),
+    (no_run, LOOSE, None, "No such artifact: 'forest'"),
+    (deleted_run, LOOSE, None, "is deleted. Restore it"),
+    (another_report, LOOSE, None, "is not what was linked to this model"),
+
+    (unlinked, LOOSE, None, "no report is linked to its model"),
+
+    (changed_files, LOOSE, None, "its files are not those that a report was linked to"),
+    (not_a_number, AUC, None, "'metrics.auc', which is not available for version 1 .*: NaN was logged. Log a number"),
+    (linked_not_a_number, LOSS, None, "'metrics.loss', which is not available for version 1 .*: NaN was logged"),
+    (no_report, {"metrics": {"acu": {"min": 0.5}}}, None, r"'metrics.acu', .* did you mean 'auc'\?"),
+    (lambda client, name: register(client, name, regression_report()), LOOSE, None, "'report.agreement', which is not"),
+    (lambda client, name: register(client, name, REPORT), PERCENT, None, r"Write 0\.06 for 6 %"),
+    (lambda client, name: register(client, name, REPORT), NO_WORSE, None, "and none was named"),
+    (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}@champion", "'required = false'"),
+    (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/{name}/9", "version=9.* not found"),
+    (lambda client, name: register(client, name, REPORT), NO_WORSE, "models:/nobody/1", "name=nobody.* not found"),
+    (lambda client, name: Version(name, "1", "", ""), LOOSE, None, r"not found.*\. Check the name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "policy", "baseline", "message"), CANNOT_TELL)
+def test_what_cannot_be_told_raises_and_writes_nothing(
+    make: Callable[[Client, str], Version], policy: Mapping[str, Any], baseline: str | None, message: str,
+    embedded: Client, name: str, tmp_path: Path,
+) -> None:  # fmt: skip
+    version = make(embedded, name)
+    with pytest.raises((GateError, TrackingError, InputError), match=message):
+        gate(
+            version.uri,
+            policy,
+            baseline=None if baseline is None else baseline.format(name=name),
+            promote="champion",
+            audit_log=tmp_path / "gate.jsonl",
+        )
+    (line,) = lines((tmp_path / "gate.jsonl").read_text())
+    assert line["event"] == "error"
+    if is_registered(embedded, name):
+        assert tags_of(embedded, version) == {}
+        assert holder(embedded, name) is None
+
+
+def test_a_version_that_is_not_ready_is_not_judged(
+    shared: Callable[[float], Version], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = shared(1.0)
+    monkeypatch.setattr("ens_plugin.tracking.models.READY", "FAILED_REGISTRATION")
+    with pytest.raises(GateError, match="is not ready"):
+        gate(version.uri, LOOSE)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metric": "mean squared error"}, "the 0-1 error, the baseline's the mean squared error"),
+        ({"interval_level": 0.9}, "has 0.9 ones"),
+    ],
+)
+def test_reports_that_cannot_be_compared(
+    change: dict[str, Any], message: str, embedded: Client, name: str, shared: Callable[[float], Version]
+) -> None:
+    champion = register(embedded, name, replace(REPORT, error_curve=replace(REPORT.error_curve, **change)))
+    with pytest.raises(GateError, match=message):
+        gate(shared(1.0).uri, NO_WORSE, baseline=champion.uri)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_uri": "runs:/abc/model"}, "is not the URI of a registered version"),
+        ({"model_uri": "models:/m-0123456789abcdef"}, "is not the URI of a registered version"),
+        ({"model_uri": "models:/churn/latest"}, "is not the URI of a registered version"),
+        ({"model_uri": "models:/churn/0"}, "is not the URI of a registered version"),
+        ({"baseline": "churn/3"}, "'churn/3' is not the URI of a registered version"),
+        ({"baseline": "v7"}, "'v7' is not the URI of a registered version"),
+        ({"promote": "v7"}, "cannot be an alias"),
+        ({"promote": "Latest"}, "promote='Latest' cannot be an alias"),
+        ({"promote": "two words"}, "cannot be an alias"),
+        ({"promote": ""}, "cannot be an alias"),
+        ({"promote": True}, "promote=True cannot be an alias"),
+        ({"model_uri": 7}, "7 is not the URI of a registered version"),
+        ({"baseline": True}, "True is not the URI of a registered version"),
+        ({"prefix": None}, "cannot start the names"),
+        ({"policy": 0.05}, "0.05 is not a policy. Pass the path of a TOML file"),
+        ({"prefix": "../x"}, "cannot start the names"),
+        ({"policy": "gone.toml"}, "no policy file"),
+        ({"X": [[1]]}, "X and y belong together"),
+        ({"y": [1]}, "X and y belong together"),
+        ({"X": [[1]], "y": [1], "data": "test"}, "neither 'oob' nor 'holdout'"),
+        ({"X": [[1]], "y": [1], "policy": {"metrics": {"a": {"max": 1}}}}, "no requirement that could be measured"),
+        ({"audit_log": "no/such/place.jsonl"}, "cannot be written"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_any_server_is_asked(changes: dict[str, Any], message: str) -> None:
+    arguments = {"model_uri": "models:/churn/7", "policy": LOOSE, **changes}
+    with tracking_to(DOWN), pytest.raises(InputError, match=message):
+        gate(**arguments)
+
+
+@pytest.mark.fast_cases("<script>alert(1)</script>", "text6")
+@pytest.mark.parametrize("text", HOSTILE_STRINGS)
+def test_hostile_names_and_tags_act_nowhere(text: str, embedded: Client, tmp_path: Path) -> None:
+    name = text.replace("/", "").replace(":", "")[:200] + uuid4().hex[:8]
+    report = replace(REPORT, error_curve=replace(REPORT.error_curve, metric=text), model=text)
+    report = with_notes(report, text)
+    version = register(embedded, name, report)
+    embedded.set_model_version_tag(name, version.version, "note", text)
+    policy = {**LOOSE, **NO_WORSE, "metrics": {"auc": {"max": 1.0}}}
+    embedded.log_metric(version.run_id, "auc", 1.0)
+    decision = gate(version.uri, policy, baseline=version.uri, promote="champion", audit_log=tmp_path / "gate.jsonl")
+    assert all(value.isprintable() and len(value) <= 4000 for key, value in tags_of(embedded, version).items()
+               if key.startswith("ens.gate"))  # fmt: skip
+    assert holder(embedded, name) == version.version
+    assert len((tmp_path / "gate.jsonl").read_text().splitlines()) == 3
+    assert decision.summary().replace("\n", "").isprintable()
+
+
+def test_long_reasons_are_cut_to_what_every_server_takes(embedded: Client, name: str) -> None:
+    metrics = {f"{'m' * 200}{number}": 1.0 for number in range(40)}
+    version = register(embedded, name, None, metrics=metrics)
+    gate(version.uri, {"metrics": {key: {"max": 1.0} for key in metrics}})
+    assert len(tags_of(embedded, version)["ens.gate.reasons"]) == 4000
+
+
+def test_credentials_stay_out_of_the_audit(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ens_plugin.gate")
+    with tracking_to(DOWN.replace("//", "//me:secret@")), pytest.raises(EnsPluginError) as refused:
+        gate("models:/churn/7", LOOSE)
+    assert "secret" not in caplog.text + str(refused.value)
+
+
+def test_reports_stay_in_their_folder(
+    shared: Callable[[float], Version], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = shared(1.0)
+    outside = tmp_path / "report.json"
+    outside.write_text(REPORT.to_json())
+    monkeypatch.setattr(Client, "download_artifacts", lambda *arguments: str(outside))
+    with pytest.raises(GateError, match="leads out of its folder"):
+        gate(version.uri, LOOSE)
+
+
+def test_a_report_of_gigabytes_is_not_read(shared: Callable[[float], Version], monkeypatch: pytest.MonkeyPatch) -> None:
+    version = shared(1.0)
+    monkeypatch.setattr("ens_plugin.registry.evidence.REPORT_BYTES", 1000)
+    with pytest.raises(GateError, match="bytes, more than any report"):
+        gate(version.uri, LOOSE)
+
+
+def score_of(value: float) -> EnsembleReport:
+    """A report with a narrow interval around one value of roc_auc."""
+    report = score_report()
+    curve = report.error_curve
+    values = {"error": curve.error * 0 + value, "lower": curve.error * 0 + value - 0.005,
+              "upper": curve.error * 0 + value + 0.005}  # fmt: skip
+    limit = {"asymptote": value, "asymptote_raw": value, "asymptote_interval": (value - 0.005, value + 0.005)}
+    return replace(report, error_curve=replace(curve, **values, **limit))
+
+
+def test_a_score_that_fell_is_told_by_its_own_values_the_keys_of_the_policy_and_the_alias(
+    embedded: Client, name: str
+) -> None:
+    champion, version = (register(embedded, name, score_of(value)) for value in (0.95, 0.85))
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    policy = {"report": {"roc_auc": {"min": 0.5}}, **NO_WORSE}
+    decision = gate(version.uri, policy, baseline="champion", promote="champion")
+    failed = decision.reasons[0]
+    assert failed.startswith("FAILED: baseline.no_worse: roc_auc is 0.85, and that of version 1 is 0.95. ")
+    assert failed.endswith(
+        "The decrease is 0.1, and its 95 % interval is from 0.09 to 0.11. The lower end of that interval is 0.09, "
+        "at most 0 allowed"
+    )
+    assert "error" not in failed
+    assert holder(embedded, name) == "1"
+    assert decision.summary().splitlines()[-2:] == list(decision.notes)
+    assert decision.notes[0].startswith("Train a model")
+    assert decision.notes[1] == "Alias 'champion' stays at version 1."
+    content = json.loads(decision.to_json())
+    assert "notes" not in content
+    assert content["checks"][1] == {
+        "table": "baseline", "name": "error_increase_lower", "bound": "max", "threshold": 0.0,
+        "value": decision.checks[1].value, "passed": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (label_report("spam"), "report.f1 of label 'spam' is "),
+        (label_report(None), "report.f1 of label '1' is "),
+        (score_report(), "report.roc_auc is "),
+    ],
+)
+def test_a_bound_of_a_metric_without_a_label_states_which_label_the_report_is_about(
+    embedded: Client, name: str, report: EnsembleReport, words: str
+) -> None:
+    version = register(embedded, name, report)
+    policy = {"report": {report.error_curve.metric: {"min": 0.5}}}
+    assert words in gate(version.uri, policy).reasons[0]
+    embedded.set_registered_model_alias(name, "champion", version.version)
+    compared = gate(register(embedded, name, report).uri, {**policy, **NO_WORSE}, baseline="champion")
+    assert any(f"baseline.no_worse: {words.removeprefix('report.')}" in reason for reason in compared.reasons)
+
+
+def test_a_report_about_another_label_than_the_policy_names_has_no_verdict(embedded: Client, name: str) -> None:
+    version = register(embedded, name, label_report("spam"))
+    policy = {"report": {"metric": "f1", "f1": {"min": 0.5}}}
+    with pytest.raises(GateError, match=r"with 'ham' as the positive label, .* with 'spam'"):
+        gate(version.uri, {"report": {**policy["report"], "positive_label": "ham"}})
+    with pytest.raises(GateError, match=r"with '1' as the positive label, .* with 'spam'"):
+        gate(version.uri, policy)
+
+
+def test_an_error_that_rose_is_an_increase_and_another_model_is_named(shared: Callable[[float], Version]) -> None:
+    champion, version = shared(1.0), shared(8.0)
+    decision = gate(version.uri, {"baseline": {"error_increase": {"max": 0.01}}}, baseline=champion.uri)
+    (failed,) = decision.reasons
+    assert "baseline.error_increase: 0-1 error is " in failed
+    assert re.search(rf", and that of version 1 of {re.escape(champion.name)} is [\d.]+\. The increase is ", failed)
+
+
+def test_bounds_on_one_comparison_state_its_values_once(shared: Callable[[float], Version]) -> None:
+    champion, version = shared(1.0), shared(8.0)
+    bounds = {"error_increase": {"max": 0.9}, "no_worse": True, "error_increase_upper": {"max": 0.9}}
+    decision = gate(version.uri, {"baseline": bounds}, baseline=champion.uri)
+    failed, increase, upper = decision.reasons
+    assert re.search(rf", and that of version 1 of {re.escape(champion.name)} is [\d.]+\. The increase is ", failed)
+    assert failed.startswith("FAILED: baseline.no_worse: 0-1 error is ")
+    assert increase.startswith("ok: baseline.error_increase: the increase is 0.")
+    assert upper.startswith(
+        "ok: baseline.error_increase_upper: the upper end of the 95 % interval of the increase is 0."
+    )
+
+
+def test_an_interval_that_is_too_wide_is_no_reason_to_train_only(shared: Callable[[float], Version]) -> None:
+    champion, version = shared(1.0), shared(0.8)
+    bound = {"baseline": {"error_increase_upper": {"max": 0.0}}}
+    decision = gate(version.uri, bound, baseline=champion.uri, promote="champion")
+    assert not decision.passed
+    assert "more rows" in decision.notes[0]
+    assert decision.notes[1] == "Alias 'champion' still has no version."
+    assert "more rows" not in gate(shared(8.0).uri, bound, baseline=champion.uri).notes[0]
+
+
+def test_a_pass_has_no_notes(shared: Callable[[float], Version]) -> None:
+    assert gate(shared(0.8).uri, NO_WORSE, baseline=shared(1.0).uri).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("report", "policy", "found", "remedy"),
+    [
+        (score_report(), {"error": {"max": 0.1}}, "its report is of roc_auc", "without metric="),
+        (REPORT, {"roc_auc": {"min": 0.9}}, "its report is of 0-1 error", 'metric = "roc_auc" under [report]'),
+        (regression_report(), {"agreement": {"min": 0.9}}, "its report is of mean squared error", "rmse_upper"),
+    ],
+)
+def test_a_scalar_that_a_report_lacks_is_told_with_the_metric_of_the_report(
+    report: EnsembleReport, policy: dict[str, dict[str, float]], found: str, remedy: str, embedded: Client, name: str
+) -> None:
+    version = register(embedded, name, report)
+    with pytest.raises(GateError) as refused:
+        gate(version.uri, {"report": policy})
+    assert found in str(refused.value)
+    assert remedy in str(refused.value)
+
+
+def test_the_evidence_names_the_page_only_where_it_was_logged(
+    embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ens_plugin.tracking.log.render_artifacts",
+        lambda report, folder: (folder / "report.json").write_text(report.to_json(), encoding="utf-8"),
+    )
+    version = register(embedded, name, report_with_error(1.0))
+    decision = gate(version.uri, {"report": {"error": {"max": 0.99}}})
+    assert decision.report == f"runs:/{version.run_id}/ensemble/report.json"
+    assert decision.evidence.endswith("ensemble/report.json")
+
+
+UNCOMPARED = {"baseline": {"no_worse": True, "required": False}}
+
+
+def test_a_misspelt_alias_of_the_baseline_has_no_verdict_although_none_is_required(embedded: Client, name: str) -> None:
+    champion, version = (register(embedded, name, report_with_error(scale)) for scale in (0.5, 8.0))
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    with pytest.raises(GateError, match=r"has the alias 'champoin', and one has 'champion', .* misspelt"):
+        gate(version.uri, UNCOMPARED, baseline="champoin", promote="champion")
+    assert holder(embedded, name) == champion.version
+
+
+def test_a_misspelt_alias_to_promote_to_has_no_verdict(embedded: Client, name: str) -> None:
+    champion, version = (register(embedded, name, report_with_error(1.0)) for _ in range(2))
+    embedded.set_registered_model_alias(name, "champion", champion.version)
+    policy = {"report": {"error": {"max": 0.99}}}
+    with pytest.raises(GateError, match=r"has the alias 'champoin', and one has 'champion', .* to promote to may be"):
+        gate(version.uri, policy, promote="champoin")
+    assert list(embedded.get_registered_model(name).aliases) == ["champion"]
+    assert gate(version.uri, policy, promote="champion-eu").promoted == "champion-eu"
+
+
+def test_a_baseline_that_is_not_there_yet_is_a_warning_below_the_verdict(embedded: Client, name: str) -> None:
+    version = register(embedded, name, REPORT)
+    embedded.set_registered_model_alias(name, "staging", version.version)
+    decision = gate(version.uri, UNCOMPARED, baseline="champion")
+    first, second = decision.summary().splitlines()[:2]
+    assert first.startswith("PASS")
+    assert second.startswith("Warning: Version 1 was not compared with a baseline, because no version of")
+    assert "It has the aliases 'staging'." in " ".join(decision.summary().split())
+    assert "Warning: Version 1 was not compared" in decision.to_markdown().splitlines()[2]
+    assert "warnings" not in json.loads(decision.to_json())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_misspelt"),
+    [
+        ("champoin", "champion", True),
+        ("champon", "champion", True),
+        ("chammpion", "champion", True),
+        ("champion-us", "champion-eu", False),
+        ("champion", "champion2", False),
+        ("champion", "champions", False),
+        ("v12", "v21", False),
+        ("model-a", "model-b", False),
+        ("staging", "champion", False),
+    ],
+)
+def test_aliases_that_are_alike_on_purpose_are_not_misspelt(first: str, second: str, is_misspelt: bool) -> None:
+    assert are_misspelt(first, second) == are_misspelt(second, first) == is_misspelt

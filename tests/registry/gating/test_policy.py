@@ -1,9 +1,12 @@
+"""Policies: how they are read, which bounds say nothing or cannot be met, and what is advised where one fails."""
+
 from __future__ import annotations
 
 import hashlib
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ens_plugin import EnsembleReport
 from ens_plugin.analysis import ScorerOfLabel
 from ens_plugin.errors import InputError
-from ens_plugin.registry.policy import COSTS, REPORT_SCALARS, Requirement, read_policy
-from tests.reports import HOSTILE_STRINGS, all_reports
+from ens_plugin.registry.policy import (
+    COSTS,
+    REPORT_SCALARS,
+    Bound,
+    Requirement,
+    check_share_bounds,
+    read_policy,
+    report_remedies,
+    report_remedy,
+)
+from ens_plugin.report.result import MetricBasis
+from tests.reports import (
+    HOSTILE_STRINGS,
+    all_reports,
+    classification_report,
+    custom_metric_report,
+    regression_report,
+    score_report,
+)
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "gate-policy.md"
 FULL = """
@@ -47,16 +68,12 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_a_byte_order_mark_is_no_part_of_a_policy(tmp_path: Path) -> None:
-    path = tmp_path / "policy.toml"
+    path, plain = tmp_path / "policy.toml", tmp_path / "plain.toml"
     path.write_text(FULL, encoding="utf-8-sig")
+    plain.write_text(FULL, encoding="utf-8")
     policy = read_policy(path)
-    assert policy.requirements == read_policy(_written(tmp_path / "plain.toml")).requirements
+    assert policy.requirements == read_policy(plain).requirements
     assert policy.digest == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
-
-
-def _written(path: Path) -> Path:
-    path.write_text(FULL, encoding="utf-8")
-    return path
 
 
 def test_a_policy_is_read_in_its_order(tmp_path: Path) -> None:
@@ -83,10 +100,6 @@ def test_the_policy_of_the_documentation_is_one(tmp_path: Path) -> None:
     policy = read_policy(tmp_path / "policy.toml")
     assert {requirement.table for requirement in policy.requirements} == {"report", "baseline", "metrics"}
     assert all(f"`{name}`" in PAGE.read_text(encoding="utf-8") or name in text for name in REPORT_SCALARS)
-
-
-def test_a_baseline_is_required_unless_the_policy_says_otherwise() -> None:
-    assert read_policy({"baseline": {"no_worse": True}}).baseline_required
 
 
 def test_a_policy_tells_what_it_needs() -> None:
@@ -154,24 +167,25 @@ def test_thresholds_are_finite_numbers(value: str, tmp_path: Path) -> None:
         read_policy(tmp_path / "policy.toml")
 
 
-@pytest.mark.parametrize("text", ["[report", "error.max: 1", "{}", "\x00", "a = " + "[" * 20_000, "[report]\n[report]"])
-def test_a_file_that_is_not_toml_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "policy.toml").write_text(text)
-    with pytest.raises(InputError, match="is not TOML"):
-        read_policy(tmp_path / "policy.toml")
-
-
-def test_files_that_cannot_be_a_policy(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no policy file"):
-        read_policy(tmp_path / "gone.toml")
-    with pytest.raises(InputError, match="no policy file"):
-        read_policy(tmp_path)
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="is not TOML"):
-        read_policy(tmp_path / "binary.toml")
-    (tmp_path / "large.toml").write_text("#" * 1_000_001)
-    with pytest.raises(InputError, match="more than 1000000 bytes"):
-        read_policy(tmp_path / "large.toml")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("gone.toml", None, "no policy file"),
+        (".", None, "no policy file"),
+        ("binary.toml", b"\xff\xfe", "is not TOML"),
+        ("large.toml", b"#" * 1_000_001, "more than 1000000 bytes"),
+        *[
+            ("policy.toml", text.encode(), "is not TOML")
+            for text in ("[report", "error.max: 1", "{}", "\x00", "a = " + "[" * 20_000, "[report]\n[report]")
+        ],
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_files_that_cannot_be_a_policy(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_policy(tmp_path / name)
 
 
 @pytest.mark.parametrize("text", HOSTILE_STRINGS)
@@ -234,3 +248,195 @@ def test_a_policy_names_the_positive_label_of_its_metric() -> None:
         read_policy({"report": {"positive_label": "yes", "error": {"max": 0.1}}})
     with pytest.raises(InputError, match=r"'report\.positive_label' = \['yes'\], which is no label"):
         read_policy({"report": {**report, "positive_label": ["yes"]}})
+
+
+SHARES = (
+    "accuracy", "accuracy_lower", "accuracy_upper", "asymptotic_accuracy",
+    "error", "error_lower", "error_upper", "asymptotic_error", "algorithmic_sd", "agreement", "member_error",
+    "member_variance", "bias",
+)  # fmt: skip
+COUNTS = ("n_members", "recommended_size", "size_capped", "size_ratio", "megabytes", "latency_ms")
+ROOTS = ("rmse", "rmse_lower", "rmse_upper", "asymptotic_rmse")
+
+
+def check(table: str, name: str, bound: str, threshold: float, report: EnsembleReport | None) -> None:
+    check_share_bounds(read_policy({table: {name: {bound: threshold}}}), report)
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_bounds_on_shares_lie_between_0_and_1(name: str) -> None:
+    report = classification_report()
+    for bound, thresholds in (("max", (0, 0.06)), ("min", (0.06, 1))):
+        for threshold in thresholds:
+            check("report", name, bound, threshold, report)
+        with pytest.raises(InputError, match=rf"report\.{name}\.{bound} = -0\.01'.* from 0 to 1\."):
+            check("report", name, bound, -0.01, report)
+    with pytest.raises(InputError, match=rf"report\.{name}\.max = 6'.* from 0 to 1\. Write 0\.06 for 6 %"):
+        check("report", name, "max", 6, report)
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_bounds_on_shares_that_every_model_meets_are_refused(name: str) -> None:
+    report = classification_report()
+    with pytest.raises(InputError, match=rf"{name}\.max = 1'.* Write 0\.01 for 1 %\. Every model meets this bound"):
+        check("report", name, "max", 1, report)
+    with pytest.raises(InputError, match=rf"{name}\.min = 0'.* Every model meets this bound: correct or remove it"):
+        check("report", name, "min", 0, report)
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "threshold"),
+    [("n_members", "min", 1), ("n_members", "min", -5), ("recommended_size", "min", 0), ("size_capped", "max", 1),
+     ("size_capped", "min", 0), ("excess_error", "max", 1), ("excess_error", "min", -1)],
+)  # fmt: skip
+def test_so_are_those_on_counts_and_differences(name: str, bound: str, threshold: float) -> None:
+    with pytest.raises(InputError, match="Every model meets this bound"):
+        check("report", name, bound, threshold, classification_report())
+
+
+@pytest.mark.parametrize(
+    "name", ["error", "error_lower", "error_upper", "asymptotic_error", "algorithmic_sd", "member_error",
+             "member_variance", "bias", *ROOTS],
+)  # fmt: skip
+def test_so_are_those_on_squares(name: str) -> None:
+    check("report", name, "min", 0.1, regression_report())
+    check("report", name, "max", 0, regression_report())
+    with pytest.raises(InputError, match=r"at least 0.* Every model meets this bound"):
+        check("report", name, "min", 0, regression_report())
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends", "every", "some"),
+    [("roc_auc", (0, 1), {"min": 0}, {"min": 0.5}), ("roc_auc", (0, 1), {"max": 1}, {"max": 0.9}),
+     ("matthews_corrcoef", (-1, 1), {"min": -1}, {"min": 0}), ("r2", (-math.inf, 1), {"max": 1}, {"min": -2}),
+     ("neg_log_loss", (-math.inf, 0), {"max": 0.3}, {"min": -0.3})],
+)  # fmt: skip
+def test_so_are_those_on_scores(
+    metric: str, ends: tuple[float, float], every: dict[str, float], some: dict[str, float]
+) -> None:
+    report = score_report()
+    basis = MetricBasis(True, *ends, n_rows=100)
+    report = replace(report, error_curve=replace(report.error_curve, metric=metric, metric_basis=basis))
+    check_share_bounds(read_policy({"report": {metric: some, f"{metric}_lower": some}}), report)
+    for name in (metric, f"{metric}_lower", f"{metric}_upper", f"asymptotic_{metric}"):
+        with pytest.raises(InputError, match="Every model meets this bound"):
+            check_share_bounds(read_policy({"report": {name: every}}), report)
+
+
+def test_a_score_that_none_can_reach_is_refused() -> None:
+    report = score_report()
+    for bound in ({"roc_auc": {"min": 1.5}}, {"roc_auc": {"max": -0.5}}):
+        with pytest.raises(InputError, match="No model can meet this bound"):
+            check_share_bounds(read_policy({"report": bound}), report)
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ("report", "excess_error"),
+        ("baseline", "error_increase"),
+        ("baseline", "error_increase_lower"),
+        ("baseline", "error_increase_upper"),
+    ],
+)
+def test_differences_of_shares_may_be_negative(table: str, name: str) -> None:
+    report = classification_report()
+    for threshold in (-1, -0.2, 0.99):
+        check(table, name, "max", threshold, report)
+    for threshold in (-1.5, 1, 2):
+        with pytest.raises(InputError, match="from -1 to 1"):
+            check(table, name, "max", threshold, report)
+
+
+def test_every_scalar_is_a_share_a_difference_a_count_or_a_root() -> None:
+    assert {*SHARES, "excess_error", *COUNTS, *ROOTS} == {*REPORT_SCALARS}
+
+
+@pytest.mark.parametrize("name", [*sorted({*COUNTS} - {"size_capped"}), *ROOTS])
+def test_counts_and_roots_are_free(name: str) -> None:
+    check("report", name, "max", 500, classification_report())
+
+
+@pytest.mark.parametrize("name", sorted({*REPORT_SCALARS} - {"size_capped"}))
+def test_squared_errors_are_free(name: str) -> None:
+    check("report", name, "max", 3000, regression_report())
+
+
+def test_a_metric_of_the_users_own_is_free_and_the_labels_are_not() -> None:
+    report = custom_metric_report()
+    check("report", "error", "max", 6, report)
+    check("baseline", "error_increase", "max", 6, report)
+    with pytest.raises(InputError, match=r"Write 0\.99 for 99 %\. No model can meet this bound"):
+        check("report", "agreement", "min", 99, report)
+
+
+def test_other_metrics_are_free() -> None:
+    check("metrics", "error", "max", 6, classification_report())
+
+
+def test_no_hint_is_outside_either() -> None:
+    with pytest.raises(InputError, match=r"Write 0\.06 for 6 %"):
+        check("report", "error", "max", 1e300, classification_report())
+
+
+@pytest.mark.parametrize("name", all_reports())
+def test_what_a_report_holds_is_a_bound_it_can_meet(name: str) -> None:
+    report = all_reports()[name]
+    for scalar, value in report.metrics().items():
+        # Of a share of 1, every model has at most as much.
+        if value < 1 or scalar in COUNTS[:2] or scalar in ROOTS:
+            check("report", scalar, "max", value, report)
+
+
+def test_scores_of_scikit_learn_may_be_bounded() -> None:
+    policy = read_policy({"report": {"roc_auc": {"min": 0.9}, "asymptotic_f1_macro": {"min": 0.5}}})
+    assert [requirement.name for requirement in policy.requirements] == ["roc_auc", "asymptotic_f1_macro"]
+    with pytest.raises(InputError, match="no known key"):
+        read_policy({"report": {"roc_auk": {"min": 0.9}}})
+
+
+SCALARS = {"error": 0.07, "error_upper": 0.09, "roc_auc": 0.91, "roc_auc_lower": 0.85, "size_ratio": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "threshold", "advice"),
+    [
+        ("agreement", "min", 0.99, "Train more members"),
+        ("size_ratio", "max", 0.2, "Cut the model"),
+        ("megabytes", "max", 50.0, "Cut the model"),
+        ("latency_ms", "max", 2.0, "Cut the model"),
+        ("error", "max", 0.05, "Train a better model"),
+        ("error_upper", "max", 0.08, "Analyse more rows"),
+        ("error_upper", "max", 0.05, "Train a better model"),
+        ("roc_auc_lower", "min", 0.9, "Analyse more rows"),
+        ("roc_auc_lower", "min", 0.95, "Train a better model"),
+    ],
+)
+def test_the_advice_fits_what_failed(name: str, bound: Bound, threshold: float, advice: str) -> None:
+    found = report_remedy(Requirement("report", name, bound, threshold), SCALARS)
+    assert found is not None
+    assert advice in found
+
+
+def test_no_advice_where_no_single_one_is_right() -> None:
+    assert report_remedy(Requirement("report", "bias", "max", 0.1), SCALARS) is None
+    assert report_remedy(Requirement("report", "agreement", "max", 0.1), SCALARS) is None
+
+
+@pytest.mark.parametrize("name", ["r2", "r2_lower", "asymptotic_r2"])
+def test_advice_for_a_score_names_a_scalar_that_its_report_has(name: str) -> None:
+    scalars = {"r2": 0.7, "r2_lower": 0.6, "asymptotic_r2": 0.72, "r2_shortfall": 0.02}
+    found = report_remedy(Requirement("report", name, "min", 0.9), scalars)
+    assert found is not None
+    assert "asymptotic_r2" in found
+    assert "excess_error" not in found
+
+
+def test_more_and_fewer_members_are_not_advised_together() -> None:
+    agreement = Requirement("report", "agreement", "min", 0.99)
+    ratio = Requirement("report", "size_ratio", "max", 0.2)
+    error = Requirement("report", "error", "max", 0.05)
+    assert report_remedies([agreement, agreement], SCALARS) == [report_remedy(agreement, SCALARS)]
+    better, neither = report_remedies([agreement, error, ratio], SCALARS)
+    assert better == report_remedy(error, SCALARS)
+    assert "no size of this model" in neither

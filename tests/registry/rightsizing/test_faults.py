@@ -56,24 +56,13 @@ def test_the_smaller_version_comes_back_over_http(served: mlflow.MlflowClient, n
     assert served.get_run(found.logged.run_id).info.status == "FINISHED"
 
 
-def no_registration(request: Request) -> Fault | None:
-    return 403 if request.path.endswith("/model-versions/create") else None
-
-
-def no_run(request: Request) -> Fault | None:
-    return 403 if request.path.endswith("/runs/create") else None
-
-
-def no_model(request: Request) -> Fault | None:
-    return 403 if request.method == "POST" and request.path.endswith("/logged-models") else None
-
-
-def no_artifacts(request: Request) -> Fault | None:
-    return 500 if request.method == "PUT" and "/mlflow-artifacts/" in request.path else None
-
-
-def no_metrics(request: Request) -> Fault | None:
-    return "drop" if request.path.endswith("/runs/log-batch") else None
+RULES: dict[str, Rule] = {
+    "registration": lambda request: 403 if request.path.endswith("/model-versions/create") else None,
+    "run": lambda request: 403 if request.path.endswith("/runs/create") else None,
+    "model": lambda request: 403 if request.method == "POST" and request.path.endswith("/logged-models") else None,
+    "artifacts": lambda request: 500 if request.method == "PUT" and "/mlflow-artifacts/" in request.path else None,
+    "metrics": lambda request: "drop" if request.path.endswith("/runs/log-batch") else None,
+}
 
 
 def death_after_the_first_write() -> Rule:
@@ -89,18 +78,9 @@ def death_after_the_first_write() -> Rule:
     return rule
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        pytest.param(no_registration, id="registration"),
-        pytest.param(no_artifacts, id="artifacts"),
-        pytest.param(death_after_the_first_write(), id="death"),
-        pytest.param(no_run, id="run", marks=pytest.mark.slow),
-        pytest.param(no_model, id="model", marks=pytest.mark.slow),
-        pytest.param(no_metrics, id="metrics", marks=pytest.mark.slow),
-    ],
-)
-def test_no_version_unless_all_of_it_arrived(rule: Rule, served: mlflow.MlflowClient, name: str) -> None:
+@pytest.mark.parametrize("fault", [*RULES, "death"])
+def test_no_version_unless_all_of_it_arrived(fault: str, served: mlflow.MlflowClient, name: str) -> None:
+    rule = death_after_the_first_write() if fault == "death" else RULES[fault]
     with faulty_proxy(mlflow.get_tracking_uri()) as proxy:
         proxy.reset(rule)
         with tracking_to(proxy.uri), pytest.raises(EnsPluginError):

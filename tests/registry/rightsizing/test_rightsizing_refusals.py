@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ from tests.registry.rightsizing.cases import (
     log,
     report_on_forest,
 )
-from tests.tracking.stores import DOWN, MLFLOW_WARNINGS
+from tests.tracking.stores import MLFLOW_WARNINGS
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("plain")]
 
@@ -71,14 +71,6 @@ def unchanged(embedded: Client, name: str, versions: list[str]) -> Iterator[str]
     assert counts(embedded) == before
 
 
-@pytest.mark.slow
-def test_a_model_of_the_right_size_is_left_alone(unchanged: str) -> None:
-    found = rightsize(unchanged, X, Y, criterion="agreement", tolerance=0.01)
-    assert found.report.recommended_size is not None
-    assert found.report.recommended_size > 60
-    assert (found.outcome, found.passed, found.logged) == ("not_needed", True, None)
-
-
 def test_exactly_the_recommended_size_is_left_alone() -> None:
     report = report_on_forest()
     size = report.recommended_size
@@ -98,13 +90,6 @@ def test_a_size_from_a_few_rows_is_no_answer() -> None:
     report = replace(report_on_forest(), n_rows=29)
     with pytest.raises(InputError, match=r"29 rows are too few to decide on a size; 30 are needed\. Pass other rows"):
         rightsize_analysed(SOURCE, analysed(report), None)
-
-
-@pytest.mark.slow
-def test_no_size_large_enough_is_a_no(unchanged: str) -> None:
-    found = rightsize(unchanged, X, Y, criterion="agreement", tolerance=0.0001, max_size=101)
-    assert (found.outcome, found.passed, found.logged) == ("no_size", False, None)
-    assert "not even 101 are sure to be enough" in found.sentence
 
 
 @pytest.mark.slow
@@ -146,19 +131,6 @@ def test_what_was_found_about_too_few_members_stands_without_its_remedies(unchan
         r"tolerance\.",
         str(caught.value),
     )
-
-
-@pytest.mark.slow
-def test_members_too_few_to_be_checked_are_not_logged(unchanged: str) -> None:
-    with pytest.raises(TooFewMembersError, match=r"1 member cannot be checked on these rows.*lower tolerance"):
-        rightsize(unchanged, X, Y, criterion="agreement", tolerance=0.2)
-
-
-@pytest.mark.slow
-def test_a_forbidden_model_is_not_loaded(unchanged: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-    with pytest.raises(ModelLoadError, match="MLFLOW_ALLOW_PICKLE_DESERIALIZATION"):
-        rightsize(unchanged, X, Y)
 
 
 NO_NAME = "cannot be the name of a registered model"
@@ -223,74 +195,46 @@ def aftermath(client: Client, name: str) -> Aftermath:
     return Aftermath(run.info.status, status, len(versions))
 
 
-Break = Callable[[pytest.MonkeyPatch], None]
+def full_disk(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(mlflow.MlflowClient, "log_model_artifacts", fail)
+def unloadable(folder: Path, source: str) -> Any:
+    raise ModelLoadError(f"{source} is broken")
 
 
-def lost_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", fail)
-
-
-def unloadable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(folder: Path, source: str) -> Any:
-        raise ModelLoadError(f"{source} is broken")
-
-    monkeypatch.setattr("ens_plugin.tracking.links.open_model_folder", fail)
-
-
-def changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.tracking.links.open_model_folder", lambda folder, source: forest())
-
-
-@pytest.mark.fast_cases("changed-ModelLoadError-FAILED", "lost_report-TrackingError-READY")
+@pytest.mark.fast_cases("another model", "report lost")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
-    ("fault", "error", "model"),
+    ("place", "fault", "error", "model"),
     [
-        (full_disk, TrackingError, "FAILED"),
-        (lost_report, TrackingError, "READY"),
-        (unloadable, ModelLoadError, "FAILED"),
-        (changed, ModelLoadError, "FAILED"),
+        pytest.param("mlflow.MlflowClient.log_model_artifacts", full_disk, TrackingError, "FAILED", id="full disk"),
+        pytest.param("mlflow.MlflowClient.log_artifacts", full_disk, TrackingError, "READY", id="report lost"),
+        pytest.param(
+            "ens_plugin.tracking.links.open_model_folder", unloadable, ModelLoadError, "FAILED", id="unloadable"
+        ),
+        pytest.param(
+            "ens_plugin.tracking.links.open_model_folder", lambda *_: forest(), ModelLoadError, "FAILED",
+            id="another model",
+        ),
     ],
-)
+)  # fmt: skip
 def test_no_version_of_a_model_that_did_not_arrive_whole(
-    fault: Break, error: type[EnsPluginError], model: str, embedded: Client, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    place: str, fault: Any, error: type[EnsPluginError], model: str, embedded: Client, name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     log(Case("sklearn", forest(), options=CLOUDPICKLE), name)
-    fault(monkeypatch)
+    monkeypatch.setattr(place, fault)
     with pytest.raises(error):
         rightsize(f"models:/{name}/1", X, Y, **EASY)
     assert aftermath(embedded, name) == Aftermath("FAILED", model, 1)
 
 
-def impure(n_jobs: int) -> Case:
-    forest = RandomForestClassifier(60, min_samples_leaf=3, n_jobs=n_jobs, random_state=0).fit(X, Y)
-    return Case("sklearn", forest, options=CLOUDPICKLE)
-
-
-def impure_regression(n_jobs: int) -> Case:
-    forest = RandomForestRegressor(60, min_samples_leaf=3, n_jobs=n_jobs, random_state=0).fit(XR, YR)
-    return Case("sklearn", forest, XR, YR, CLOUDPICKLE, {"criterion": "error"})
-
-
-@pytest.mark.fast_cases("impure_regression")
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("case", [impure, impure_regression])
-def test_threads_that_add_in_another_order_leave_no_failed_run(
-    case: Callable[[int], Case], embedded: Client, name: str
-) -> None:
-    shown = case(2)
-    log(shown, name)
-    found = rightsize(f"models:/{name}/1", shown.X, shown.y, **{**EASY, **shown.wanted})
+def test_threads_that_add_in_another_order_leave_no_failed_run(embedded: Client, name: str) -> None:
+    impure = RandomForestRegressor(60, min_samples_leaf=3, n_jobs=2, random_state=0).fit(XR, YR)
+    log(Case("sklearn", impure, XR, YR, CLOUDPICKLE), name)
+    found = rightsize(f"models:/{name}/1", XR, YR, **{**EASY, "criterion": "error"})
     assert found.logged is not None
     assert aftermath(embedded, name) == Aftermath("FINISHED", "READY", 2)
 
@@ -309,10 +253,3 @@ def test_a_registry_that_refuses_leaves_the_model_to_be_registered(
     with pytest.raises(TrackingError, match=r"Permission denied.* is logged and checked, as models:/m-"):
         rightsize(f"models:/{name}/1", X, Y, **EASY)
     assert aftermath(embedded, name) == Aftermath("FINISHED", "READY", 1)
-
-
-@pytest.mark.usefixtures("embedded")
-def test_a_dead_server_is_noticed_at_once() -> None:
-    mlflow.set_tracking_uri(DOWN)
-    with pytest.raises(TrackingError, match="cannot be reached"):
-        rightsize("models:/churn/1", X, Y)

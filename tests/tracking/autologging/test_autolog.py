@@ -1,4 +1,4 @@
-"""What autolog reports and leaves alone, its options, and that nothing of it is left when it is off."""
+"""What autolog reports and leaves alone, and in which run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 import multiprocessing
 import os
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow.utils.autologging_utils import disable_autologging
+from mlflow.utils.autologging_utils.events import AutologgingEventLogger
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -23,6 +24,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     VotingClassifier,
 )
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -34,9 +36,20 @@ from ens_plugin.tracking import settings
 from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.uploads import wait_until_sent
 from tests.extras import lightgbm, xgboost
-from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
+from tests.tracking.autologged_fits import (
+    PATIENT,
+    X,
+    classifier,
+    has_report,
+    in_order,
+    logged_report,
+    messages,
+    only_run,
+    patiently,
+    y,
+)
 from tests.tracking.fits import LIGHTGBM, XGBOOST, top_runs
-from tests.tracking.stores import MLFLOW_WARNINGS
+from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
 
 pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging")]
 
@@ -52,6 +65,11 @@ class OwnWayWithTrainingRows(TransformerMixin, BaseEstimator):
         return X[:, ::-1]
 
 
+class Sampler(OwnWayWithTrainingRows):
+    def fit_resample(self, X: Any, y: Any) -> Any:
+        return X, y
+
+
 class Interrupted(RandomForestClassifier):
     """Meets Ctrl-C while it is fitted."""
 
@@ -64,7 +82,7 @@ class TestReports:
 
     @pytest.fixture(autouse=True)
     def on(self) -> None:
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
 
     def check(self, client: mlflow.MlflowClient, experiment: str, expected: EnsembleReport) -> None:
         logged = only_run(client, experiment).data.metrics
@@ -95,22 +113,10 @@ class TestReports:
         assert (model.n_members_ < 50) == (tolerance == 0.05)
         self.check(embedded, experiment, ens_plugin.analyze(model, X, y))
 
-    @pytest.mark.slow
-    def test_of_a_search_over_ensembles_grown_to_size(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        search = GridSearchCV(RightSizedClassifier(classifier()), {"tolerance": [0.1, 0.2]}, cv=2)
-        search.fit(X, y)
-        self.check(embedded, experiment, ens_plugin.analyze(search, X, y))
-
     def test_of_the_rows_that_reached_the_ensemble(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
         # As a cross-fitted target encoder does: training rows come out other than they do from transform.
         pipeline = make_pipeline(OwnWayWithTrainingRows(), classifier()).fit(X, y)
         self.check(embedded, experiment, ens_plugin.analyze(pipeline[-1], X[:, ::-1], y))
-
-    @pytest.mark.slow
-    def test_of_the_best_estimator_of_a_search(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        pipeline = make_pipeline(StandardScaler(), classifier())
-        search = GridSearchCV(pipeline, {"randomforestclassifier__max_depth": [1, 5]}, cv=2).fit(X, y)
-        self.check(embedded, experiment, ens_plugin.analyze(search.best_estimator_, X, y))
 
     @pytest.mark.fast_cases("pipeline", "lightgbm.train")
     @pytest.mark.parametrize(
@@ -143,7 +149,7 @@ class TestReports:
 class TestLeftAlone:
     @pytest.fixture(autouse=True)
     def on(self) -> None:
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
 
     @pytest.mark.parametrize(
         "model",
@@ -192,28 +198,10 @@ def test_ensembles_without_rows_out_of_bag_are_left_alone_with_a_word_for_debugg
 def test_data_of_models_without_a_report_need_no_warning(
     embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
 ) -> None:
-    class Sampler(TransformerMixin, BaseEstimator):
-        def fit(self, X: Any, y: Any = None) -> Sampler:
-            return self
-
-        def transform(self, X: Any) -> Any:
-            return X
-
-        def fit_resample(self, X: Any, y: Any) -> Any:
-            return X, y
-
     autolog()
     make_pipeline(Sampler(), LogisticRegression(max_iter=10_000)).fit(X, y)
     xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X.astype(object), y)
     assert top_runs(embedded, experiment) == []
-    assert messages(log, logging.WARNING) == []
-
-
-@pytest.mark.usefixtures("embedded", "experiment")
-def test_data_that_cannot_be_read_are_not_told_before_a_fit_that_raises(log: pytest.LogCaptureFixture) -> None:
-    autolog()
-    with pytest.raises(TypeError):
-        xgboost.train({"num_parallel_tree": 20, "subsample": 0.6}, X, 1)
     assert messages(log, logging.WARNING) == []
 
 
@@ -227,6 +215,8 @@ def test_data_that_cannot_be_read_are_told_after_a_fit_that_has_no_trouble_with_
 
     autolog()
     options = {"num_parallel_tree": 20, "subsample": 0.6, "learning_rate": 1, "nthread": 1}
+    with pytest.raises(TypeError):
+        xgboost.train(options, X, 1)
     xgboost.train({**options, "num_parallel_tree": 1}, Closed(X, y), 3)
     assert messages(log, logging.WARNING) == []
     xgboost.train(options, Closed(X, y), 1)
@@ -244,16 +234,11 @@ class OversamplingPipeline(Pipeline):  # type: ignore[misc]
         return self
 
 
-def test_copies_that_an_oversampler_made_are_doubted(
-    embedded: mlflow.MlflowClient, experiment: str, tmp_path: Path
-) -> None:
+def test_copies_that_an_oversampler_made_are_doubted(embedded: mlflow.MlflowClient, experiment: str) -> None:
     autolog(max_overhead=PATIENT)
     fewer = np.sort(np.append(np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:20]))
     OversamplingPipeline([("forest", classifier())]).fit(X[fewer], y[fewer])
-    assert wait_until_sent(60)
-    run = only_run(embedded, experiment).info.run_id
-    file = embedded.download_artifacts(run, "ensemble/report.json", str(tmp_path))
-    report = EnsembleReport.from_json(Path(file).read_text(encoding="utf-8"))
+    report = logged_report(embedded, experiment)
     assert not report.is_actionable
     assert "look like copies of another one" in report.basis.doubts[0]
 
@@ -261,11 +246,7 @@ def test_copies_that_an_oversampler_made_are_doubted(
 def test_a_resampling_step_is_warned_of(
     embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
 ) -> None:
-    class Sampler(OwnWayWithTrainingRows):
-        def fit_resample(self, X: Any, y: Any) -> Any:
-            return X, y
-
-    autolog(log_artifacts=False, max_overhead=PATIENT)
+    patiently()
     make_pipeline(Sampler(), classifier()).fit(X, y)
     assert not any(map(has_report, top_runs(embedded, experiment)))
     (warning,) = messages(log, logging.WARNING)
@@ -275,26 +256,23 @@ def test_a_resampling_step_is_warned_of(
 @pytest.mark.usefixtures("canned_report")
 class TestRuns:
     def test_a_fit_that_raises_leaves_nothing(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
         with pytest.raises(ValueError, match="max_depth"):
             classifier(max_depth=-1).fit(X, y)
         with pytest.raises(TypeError, match="nonsense"):
             classifier().fit(X, y, nonsense=1)
         assert top_runs(embedded, experiment) == []
         classifier().fit(X, y)
-        assert has_report(only_run(embedded, experiment))
+        run = only_run(embedded, experiment)
+        assert has_report(run)
+        assert run.data.tags["mlflow.autologging"] == "ens_plugin"
 
     @pytest.mark.fast_cases("False")
     @pytest.mark.parametrize("ours_first", [True, False])
     def test_a_fit_that_raises_under_mlflow_leaves_nothing_of_ours(
         self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
     ) -> None:
-        steps = [
-            lambda: autolog(log_artifacts=False, max_overhead=PATIENT),
-            lambda: mlflow.sklearn.autolog(log_models=False),
-        ]
-        for step in steps if ours_first else steps[::-1]:
-            step()
+        in_order(ours_first, patiently, lambda: mlflow.sklearn.autolog(log_models=False))
         with pytest.raises(ValueError, match="max_depth"):
             classifier(max_depth=-1).fit(X, y)
         with pytest.raises(KeyboardInterrupt):
@@ -319,17 +297,12 @@ class TestRuns:
         assert folders == {"ensemble/ens_2", "ensemble/ens_3"}
         assert embedded.list_artifacts(run.info.run_id, "ensemble/ens_2")
 
-    def test_a_run_of_its_own_says_so(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        autolog(log_artifacts=False, max_overhead=PATIENT)
-        classifier().fit(X, y)
-        assert only_run(embedded, experiment).data.tags["mlflow.autologging"] == "ens_plugin"
-
     def test_the_run_of_the_environment_is_used_and_stays_open(
         self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = embedded.create_run(experiment)
         monkeypatch.setenv("MLFLOW_RUN_ID", run.info.run_id)
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
         classifier().fit(X, y)
         assert has_report(embedded.get_run(run.info.run_id))
         assert embedded.get_run(run.info.run_id).info.status == "RUNNING"
@@ -342,7 +315,7 @@ class TestRuns:
     ) -> None:
         if with_mlflow:
             mlflow.sklearn.autolog(log_models=False, log_post_training_metrics=False)
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
         with ThreadPoolExecutor(4) as pool:
             models = list(pool.map(lambda seed: classifier(random_state=seed).fit(X, y), range(8)))
         assert [model.random_state for model in models] == list(range(8))
@@ -351,25 +324,16 @@ class TestRuns:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-    def test_forked_processes_report_nothing(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        autolog(log_artifacts=False, max_overhead=PATIENT)
-        child = multiprocessing.get_context("fork").Process(target=lambda: classifier().fit(X, y))
-        child.start()
-        child.join(60)
-        assert child.exitcode == 0
-        assert top_runs(embedded, experiment) == []
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-    def test_forked_processes_that_switch_it_on_report_theirs(
-        self, embedded: mlflow.MlflowClient, experiment: str
+    @pytest.mark.parametrize("switched_on", [False, True])
+    def test_forked_processes_report_only_where_they_switch_it_on(
+        self, switched_on: bool, embedded: mlflow.MlflowClient, experiment: str
     ) -> None:
         """Whatever threads of the parent were doing."""
-        autolog(log_artifacts=False, max_overhead=PATIENT)
-        classifier().fit(X, y)
+        patiently()
 
         def work() -> None:
-            autolog(log_artifacts=False, max_overhead=PATIENT)
+            if switched_on:
+                patiently()
             classifier().fit(X, y)
 
         child = multiprocessing.get_context("fork").Process(target=work)
@@ -379,7 +343,7 @@ class TestRuns:
         code = child.exitcode
         child.kill()
         assert code == 0
-        assert [has_report(run) for run in top_runs(embedded, experiment)] == [True, True]
+        assert [has_report(run) for run in top_runs(embedded, experiment)] == [True] * switched_on
 
     def test_a_fit_does_not_wait_for_reports_of_other_threads_beyond_its_own_time(
         self, embedded: mlflow.MlflowClient, experiment: str, caplog: pytest.LogCaptureFixture
@@ -405,6 +369,171 @@ class TestRuns:
         assert is_still_reporting
         assert "Reports of other threads used up the time" in messages(caplog, logging.WARNING)[-1]
         assert top_runs(embedded, experiment) == []
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
         classifier().fit(X, y)
         assert [has_report(run) for run in top_runs(embedded, experiment)] == [True]
+
+
+@pytest.mark.usefixtures("canned_report")
+class TestTogetherWithMlflow:
+    @pytest.fixture(autouse=True)
+    def quick_models(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # MLflow loads each model in a process of its own to see what it needs.
+        monkeypatch.setattr("mlflow.models.infer_pip_requirements", lambda *arguments, **options: [])
+
+    @pytest.mark.fast_cases("search-False", "xgboost.train-True")
+    @pytest.mark.parametrize("ours_first", [True, False])
+    @pytest.mark.parametrize("kind", ["forest", "search", "xgboost.train"])
+    def test_scalars_and_digest_are_linked_to_the_model_of_the_fit(
+        self, kind: str, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
+    ) -> None:
+        in_order(ours_first, patiently, lambda: mlflow.autolog(log_model_signatures=False, log_datasets=False))
+        if kind == "forest":
+            classifier().fit(X, y)
+        elif kind == "search":
+            GridSearchCV(classifier(n_estimators=5), {"max_depth": [2]}, cv=2).fit(X, y)
+        else:
+            xgboost.train({**XGBOOST, "objective": "binary:logistic"}, xgboost.DMatrix(X, y), 1)
+        assert wait_until_sent(60.0)
+        outputs = only_run(embedded, experiment).outputs
+        assert outputs is not None
+        models = {
+            model.name: model for model in map(embedded.get_logged_model, (o.model_id for o in outputs.model_outputs))
+        }
+        model = models["best_estimator" if kind == "search" else "model"]
+        linked = linked_metrics(embedded, model.model_id)
+        assert len(linked["ens.accuracy"]) == 1
+        assert "ens/accuracy" not in linked
+        rows = X.astype(np.float32) if kind == "xgboost.train" else X
+        assert model.tags["ens.data_digest"] == data_digest(rows, y)
+
+    @pytest.mark.slow
+    def test_a_model_of_an_earlier_fit_is_not_linked(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
+        with mlflow.start_run():
+            logged = mlflow.sklearn.log_model(
+                classifier().fit(X, y), name="mine", serialization_format="cloudpickle", pip_requirements=[]
+            )
+            patiently()
+            mlflow.sklearn.autolog(log_models=False, log_post_training_metrics=False)
+            classifier().fit(X, y)
+        assert has_report(only_run(embedded, experiment))
+        assert linked_metrics(embedded, logged.model_id) == {}
+
+    @pytest.mark.fast_cases("True")
+    @pytest.mark.parametrize("ours_first", [True, False])
+    def test_another_logger_of_events_does_not_lose_reports(
+        self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
+    ) -> None:
+        logged: list[str] = []
+
+        class Listener(AutologgingEventLogger):
+            def log_patch_function_success(self, session: Any, patch_obj: Any, function_name: str, *call: Any) -> None:
+                logged.append(function_name)
+
+        in_order(ours_first, patiently, lambda: AutologgingEventLogger.set_logger(Listener()))
+        mlflow.sklearn.autolog(log_models=False, log_post_training_metrics=False)
+        classifier().fit(X, y)
+        autolog(disable=True)
+        AutologgingEventLogger.set_logger(None)
+        assert has_report(only_run(embedded, experiment))
+        assert "fit" in logged
+
+
+class TestTrouble:
+    """Whatever goes wrong, the fit is unaffected and there is one warning."""
+
+    @pytest.mark.fast_cases("False")
+    @pytest.mark.parametrize("with_mlflow", [False, True])
+    def test_an_analysis_that_fails(
+        self,
+        with_mlflow: bool,
+        embedded: mlflow.MlflowClient,
+        experiment: str,
+        log: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def fail(*rows: Any, **options: Any) -> None:
+            raise ZeroDivisionError("a fault of ours")
+
+        monkeypatch.setattr("ens_plugin.tracking.autologging.run_analysis", fail)
+        autolog()
+        if with_mlflow:
+            mlflow.sklearn.autolog(log_models=False, log_post_training_metrics=False)
+        for _ in range(3):
+            classifier().fit(X, y)
+        (warning,) = messages(log, logging.WARNING)
+        assert "a fault of ours" in warning
+        assert "not affected" in warning
+        assert len(messages(log, logging.DEBUG)) == 2
+        assert len(top_runs(embedded, experiment)) == (3 if with_mlflow else 0)
+
+    def test_several_outputs_get_the_report_of_their_mean(
+        self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        patiently()
+        forest = classifier(n_estimators=20).fit(X, np.column_stack([y, 1 - y]))
+        (run,) = top_runs(embedded, experiment)
+        assert messages(log, logging.WARNING) == []
+        assert run.data.metrics["ens.n_members"] == len(forest.estimators_)
+        assert 0.5 < run.data.metrics["ens.accuracy"] < 1.0
+
+    def test_rows_that_no_report_can_be_made_of(
+        self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        autolog()
+        classifier(n_estimators=2).fit(X, y)
+        data = lightgbm.Dataset(X, y).construct()
+        lightgbm.train({**LIGHTGBM, "objective": "binary"}, data, 5)
+        few, gone = messages(log, logging.WARNING)
+        assert "fewer than 2 out-of-bag members" in few
+        assert "free_raw_data=False" in gone
+        assert top_runs(embedded, experiment) == []
+
+    def test_fits_that_nobody_expects_a_report_of(
+        self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        autolog()
+        parallel = {**XGBOOST, "num_parallel_tree": 1}
+        parts = xgboost.XGBRFRegressor(n_estimators=5, n_jobs=1)
+        fits: dict[str, Any] = {
+            "one member": lambda: classifier(n_estimators=1).fit(X, y),
+            "one bagged member": lambda: BaggingClassifier(n_estimators=1).fit(X, y),
+            "one member in a pipeline": lambda: make_pipeline(classifier(n_estimators=1)).fit(X, y),
+            "one round": lambda: xgboost.XGBClassifier(n_estimators=1, n_jobs=1).fit(X, y),
+            "one round of parts": lambda: xgboost.train(parallel, xgboost.DMatrix(X, y), 1),
+            "one tree": lambda: lightgbm.train(LIGHTGBM, lightgbm.Dataset(X, y), 1),
+            "one label": lambda: classifier().fit(X, np.zeros(y.size)),
+            "one label of one column": lambda: classifier().fit(X, np.full((y.size, 1), "a")),
+            "several outputs of XGBoost": lambda: parts.fit(X, np.column_stack([y, y])),
+        }  # fmt: skip
+        for name, fit in fits.items():
+            log.clear()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataConversionWarning)
+                fit()
+            assert messages(log, logging.WARNING) == [], name
+            assert len(messages(log, logging.DEBUG)) == 1, name
+        assert top_runs(embedded, experiment) == []
+
+    def test_silent_says_nothing_at_all(
+        self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        patiently(silent=True)
+        classifier(n_estimators=1).fit(X, y)
+        classifier(bootstrap=False).fit(X, y)
+        classifier().fit(X, y)
+        assert has_report(only_run(embedded, experiment))
+        assert messages(log, logging.DEBUG) + messages(log, logging.INFO) + messages(log, logging.WARNING) == []
+
+    @pytest.mark.usefixtures("canned_report")
+    def test_a_run_deleted_meanwhile(
+        self, embedded: mlflow.MlflowClient, experiment: str, log: pytest.LogCaptureFixture
+    ) -> None:
+        patiently()
+        with mlflow.start_run() as run:
+            embedded.delete_run(run.info.run_id)
+            classifier().fit(X, y)
+            embedded.restore_run(run.info.run_id)
+        (warning,) = messages(log, logging.WARNING)
+        assert "deleted" in warning
+        assert not has_report(only_run(embedded, experiment))

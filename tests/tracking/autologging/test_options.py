@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import logging
 import math
+import os
 import pickle
 import subprocess
 import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from ens_plugin import EnsembleReport, analyze, autolog
+from ens_plugin import analyze, autolog
 from ens_plugin.adapters import libraries
 from ens_plugin.adapters.library import TrainingData
 from ens_plugin.analysis.options import AnalysisOptions
@@ -35,7 +37,18 @@ from ens_plugin.tracking.digest import data_digest
 from ens_plugin.tracking.settings import AutologOptions
 from ens_plugin.tracking.uploads import send_report, wait_until_sent
 from tests.extras import INSTALL, lightgbm, xgboost
-from tests.tracking.autologged_fits import PATIENT, X, classifier, has_report, messages, only_run, y
+from tests.tracking.autologged_fits import (
+    PATIENT,
+    X,
+    classifier,
+    has_report,
+    in_order,
+    logged_report,
+    messages,
+    only_run,
+    patiently,
+    y,
+)
 from tests.tracking.fits import top_runs
 from tests.tracking.stores import MLFLOW_WARNINGS
 
@@ -45,7 +58,7 @@ pytestmark = [MLFLOW_WARNINGS, pytest.mark.usefixtures("autologging")]
 @pytest.mark.usefixtures("canned_report")
 class TestOptions:
     def test_exclusive_keeps_out_of_runs_of_the_users(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        autolog(exclusive=True, log_artifacts=False, max_overhead=PATIENT)
+        patiently(exclusive=True)
         with mlflow.start_run():
             classifier().fit(X, y)
             make_pipeline(classifier()).fit(X, y)
@@ -58,36 +71,41 @@ class TestOptions:
     def test_exclusive_does_not_keep_out_of_runs_of_mlflows(
         self, ours_first: bool, embedded: mlflow.MlflowClient, experiment: str
     ) -> None:
-        steps = [
-            lambda: autolog(exclusive=True, log_artifacts=False, max_overhead=PATIENT),
-            lambda: mlflow.sklearn.autolog(log_models=False, log_post_training_metrics=False),
-        ]
-        for step in steps if ours_first else steps[::-1]:
-            step()
+        quick = {"log_models": False, "log_post_training_metrics": False}
+        in_order(ours_first, lambda: patiently(exclusive=True), lambda: mlflow.sklearn.autolog(**quick))
         classifier().fit(X, y)
         assert has_report(only_run(embedded, experiment))
         with mlflow.start_run():
             classifier().fit(X, y)
         assert [has_report(run) for run in top_runs(embedded, experiment)] == [True, False]
 
-    @pytest.mark.slow
-    def test_prefix_starts_all_names(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        autolog(prefix="trees", max_overhead=PATIENT)
+    def test_without_artifacts_there_are_metrics_only_under_the_prefix(
+        self, embedded: mlflow.MlflowClient, experiment: str
+    ) -> None:
+        patiently(prefix="trees")
         classifier().fit(X, y)
         run = only_run(embedded, experiment)
         assert has_report(run, "trees")
         assert not has_report(run)
         assert run.data.tags["trees.data_digest"] == data_digest(X, y)
-        assert wait_until_sent(30)
-        files = {Path(item.path).name for item in embedded.list_artifacts(run.info.run_id, "ensemble/trees")}
-        assert {"report.json", "report.html"} <= files
-
-    def test_without_artifacts_there_are_metrics_only(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        autolog(log_artifacts=False, max_overhead=PATIENT)
-        classifier().fit(X, y)
-        run = only_run(embedded, experiment)
-        assert has_report(run)
         assert embedded.list_artifacts(run.info.run_id) == []
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            *[({"max_overhead": value}, "max_overhead") for value in (-0.1, float("nan"), "much", None)],
+            ({"prefix": "a b"}, "prefix"),
+            ({"metric": "roc_auk"}, "near are 'roc_auc'"),
+            ({"criterion": "metric"}, "needs a metric"),
+            ({"criterion": "size"}, "criterion"),
+            ({"tolerance": -1.0}, "tolerance"),
+            ({"trackers": "wandb"}, "is no list"),
+        ],
+        ids=str,
+    )
+    def test_wrong_ones_are_refused_at_once(self, wrong: dict[str, Any], message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            autolog(**wrong)
 
     def test_an_analysis_that_took_all_the_time_has_its_files(
         self,
@@ -110,11 +128,6 @@ class TestOptions:
         assert files == {"report.json", "curve.csv", "report.html"}
         assert messages(log, logging.WARNING) == []
 
-    @pytest.mark.parametrize("max_overhead", [-0.1, float("nan"), "much", None])
-    def test_max_overhead_is_a_share(self, max_overhead: Any) -> None:
-        with pytest.raises(InputError, match="max_overhead"):
-            autolog(max_overhead=max_overhead)
-
     @pytest.mark.parametrize("switch", ["disable", "silent", "exclusive", "log_artifacts"])
     @pytest.mark.parametrize("value", ["no", "False", 0, None])
     def test_switches_are_true_or_false(self, switch: str, value: Any) -> None:
@@ -124,16 +137,12 @@ class TestOptions:
             autolog(**{switch: value})
         assert places() == before
 
-    def test_prefix_must_fit_names(self) -> None:
-        with pytest.raises(InputError, match="prefix"):
-            autolog(prefix="a b")
-
 
 class TestSteps:
     """Steps before the ensemble are fitted again, which MLflow's autologging does not see."""
 
     def test_one_that_has_seen_the_target_is_doubted_in_the_only_run(
-        self, embedded: mlflow.MlflowClient, experiment: str, tmp_path: Path
+        self, embedded: mlflow.MlflowClient, experiment: str
     ) -> None:
         mlflow.sklearn.autolog(log_models=False)
         autolog(max_overhead=PATIENT)
@@ -141,12 +150,7 @@ class TestSteps:
         rows, labels = rng.normal(size=(300, 100)), rng.integers(0, 2, 300)
         step = SelectFromModel(LogisticRegression(), max_features=5, threshold=-np.inf)
         make_pipeline(step, classifier()).fit(rows, labels)
-        assert wait_until_sent(60)
-        file = embedded.download_artifacts(
-            only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
-        )
-        report = EnsembleReport.from_json(Path(file).read_text())
-        assert "target-steps" in [found.code for found in report.findings]
+        assert "target-steps" in [found.code for found in logged_report(embedded, experiment).findings]
 
     def test_one_that_takes_too_long_is_noted(self) -> None:
         model = make_pipeline(SelectKBest(k=2), classifier()).fit(X, y)
@@ -161,18 +165,14 @@ class TestSteps:
 
 class TestTimeLimit:
     def test_a_short_one_means_fewer_rows_and_the_report_says_so(
-        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, embedded: mlflow.MlflowClient, experiment: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("ens_plugin.analysis.evidence.FIRST_ROWS", 120)
         monkeypatch.setattr("ens_plugin.tracking.autologging.FEWEST_READ", 100)
         monkeypatch.setattr("ens_plugin.tracking.autologging.AnalysisTime.left", 0.0)
         autolog()
         classifier().fit(X, y)
-        assert wait_until_sent(60)
-        file = embedded.download_artifacts(
-            only_run(embedded, experiment).info.run_id, "ensemble/report.json", str(tmp_path)
-        )
-        report = EnsembleReport.from_json(Path(file).read_text())
+        report = logged_report(embedded, experiment)
         assert report.n_rows + report.rows_without_oob == 120
         assert "120 of the 200 training rows" in report.warnings[0]
         assert "max_overhead=0.1" in report.warnings[0]
@@ -253,7 +253,7 @@ class TestUndoing:
         AutologgingEventLogger.set_logger(None)
 
     def test_ends_reports(self, embedded: mlflow.MlflowClient, experiment: str) -> None:
-        autolog(log_artifacts=False, max_overhead=PATIENT)
+        patiently()
         autolog(disable=True)
         classifier().fit(X, y)
         assert top_runs(embedded, experiment) == []
@@ -322,7 +322,7 @@ assert not {xgboost.train, lightgbm.LGBMClassifier.fit, BaggingClassifier.fit} &
 
 @pytest.mark.slow
 def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
-    autolog(metric="roc_auc", log_artifacts=False, max_overhead=PATIENT)
+    patiently(metric="roc_auc")
     classifier().fit(X, y)
     assert wait_until_sent(60.0)
     metrics = only_run(embedded, experiment).data.metrics
@@ -331,18 +331,8 @@ def test_metric_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment
     assert "ens.accuracy" not in metrics
 
 
-def test_unknown_metric_is_refused_at_once() -> None:
-    with pytest.raises(InputError, match="near are 'roc_auc'"):
-        autolog(metric="roc_auk")
-
-
-def test_a_criterion_without_its_metric_is_refused_at_once() -> None:
-    with pytest.raises(InputError, match="needs a metric"):
-        autolog(criterion="metric")
-
-
 def test_criterion_is_that_of_the_reports(embedded: mlflow.MlflowClient, experiment: str) -> None:
-    autolog(criterion="agreement", tolerance=0.1, log_artifacts=False, max_overhead=PATIENT)
+    patiently(criterion="agreement", tolerance=0.1)
     model = classifier().fit(X, y)
     assert wait_until_sent(60.0)
     expected = analyze(model, X, y, criterion="agreement", tolerance=0.1)
@@ -351,7 +341,12 @@ def test_criterion_is_that_of_the_reports(embedded: mlflow.MlflowClient, experim
     assert size != analyze(model, X, y).recommended_size
 
 
-@pytest.mark.parametrize("wanted", [{"criterion": "size"}, {"tolerance": -1.0}])
-def test_what_no_size_can_meet_is_refused_at_once(wanted: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(wanted))):
-        autolog(**wanted)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_lock_that_is_held_at_a_fork_is_free_in_the_child() -> None:
+    with LOCKS.analysis, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if LOCKS.analysis.acquire(blocking=False) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert not LOCKS.analysis.acquire(blocking=False)

@@ -53,7 +53,6 @@ def lightgbms() -> None:
 
 
 ORDERS: dict[str, tuple[Step, ...]] = {
-    "ours": (ours,),
     "ours twice": (ours, ours),
     "ours, sklearn": (ours, sklearns),
     "sklearn, ours": (sklearns, ours),
@@ -61,13 +60,10 @@ ORDERS: dict[str, tuple[Step, ...]] = {
     "ours, sklearn, ours": (ours, sklearns, ours),
     "ours, everything": (ours, everything),
     "everything, ours": (everything, ours),
-    "everything, ours, everything": (everything, ours, everything),
     "ours, sklearn, sklearn off": (ours, sklearns, sklearns_off),
     "sklearn, ours, sklearn off": (sklearns, ours, sklearns_off),
-    "sklearn, sklearn off, ours": (sklearns, sklearns_off, ours),
     "ours, xgboost, lightgbm": (ours, xgboosts, lightgbms),
     "xgboost, lightgbm, ours": (xgboosts, lightgbms, ours),
-    "ours, off, ours, everything": (ours, ours_off, ours, everything),
 }
 # Processes take seconds to start, and know nothing of orders.
 QUICK_FITS = [name for name in FITS if name != "search in processes"]
@@ -144,22 +140,11 @@ def check_each_fit(
             assert ("max_depth" in run.data.params) == mlflow_logs_forests(order)
 
 
+@pytest.mark.slow
 def test_worker_processes_report_nothing(embedded: mlflow.MlflowClient, canned_report: list[Any]) -> None:
     ours()
     check_one_report(embedded, fit_alone("search in processes", embedded))
     assert len(canned_report) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", ["ours, everything", "everything, ours"])
-def test_mlflows_own_checks_of_autologging_pass(
-    order: str, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_AUTOLOGGING_TESTING", "true")
-    for step in ORDERS[order]:
-        step()
-    for number, name in enumerate(QUICK_FITS):
-        check_one_report(embedded, (fit_alone, fit_in_a_run)[number % 2](name, embedded))
 
 
 @pytest.mark.slow

@@ -118,13 +118,6 @@ def test_reading_ends_within_half_of_the_time(pace: float, clock: Clock) -> None
     assert n_read == 1_000_000 or 0.4 < clock.now < 1.0 + 16 * pace
 
 
-def test_a_slow_start_costs_no_report(clock: Clock) -> None:
-    time = limit()
-    clock.now = 10.0
-    assert rows_read(time, 1e-4, first=3.0) >= 2048
-    assert clock.now < 13.6
-
-
 def test_outputs_share_the_time(clock: Clock) -> None:
     assert rows_read(limit(), 1e-4, first=0.0) >= 4 * rows_read(limit(n_outputs=8), 1e-4, first=0.0)
 

@@ -109,13 +109,6 @@ def test_a_writer_of_pytorch_is_one(report: EnsembleReport, tmp_path: Path) -> N
     check(tmp_path, report)
 
 
-def test_pytorchs_own_writer(report: EnsembleReport, tmp_path: Path) -> None:
-    written_by = pytest.importorskip("torch.utils.tensorboard", reason="needs PyTorch: pip install torch")
-    with written_by.SummaryWriter(str(tmp_path)) as writer:
-        assert log_report(report, tracker=writer) == str(tmp_path)
-    check(tmp_path, report)
-
-
 def test_the_name_of_a_model_is_no_path(
     report: EnsembleReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

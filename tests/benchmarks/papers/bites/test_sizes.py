@@ -12,14 +12,11 @@ from benchmarks.papers.bites import sizes as bite_sizes
 from benchmarks.papers.bites.sizes import (
     GRID,
     SizeCell,
-    estimated_size,
     first_within,
     measure_sizes,
     size_cases,
     size_section,
 )
-from ens_plugin.papers.score_tables_2017 import tables as load_score_tables
-from ens_plugin.papers.score_tables_2017.scores import NormalScores, smallest_size_within
 
 
 def test_size_within_is_interpolated_after_the_last_excess() -> None:
@@ -27,16 +24,6 @@ def test_size_within_is_interpolated_after_the_last_excess() -> None:
     assert first_within(sizes, np.array([1.5, 1.02, 1.0]), 1.0) == pytest.approx(10**1.5)
     assert first_within(sizes, np.array([1.0, 1.0, 1.0]), 1.0) == 1
     assert np.isnan(first_within(sizes, np.array([1.0, 1.0, 1.5]), 1.0))
-
-
-@pytest.mark.slow
-def test_estimated_size_is_the_smallest_size_before_it_is_rounded_up_to_odd() -> None:
-    rng = np.random.default_rng(0)
-    rows = NormalScores(rng.normal(0.8, 1.0, 300), np.full(300, 4.0), np.ones(300))
-    tables = load_score_tables()
-    rounded = smallest_size_within(rows, tables, aggregation="mean_score")
-    assert rounded is not None
-    assert estimated_size(rows, "mean_score", tables) == pytest.approx(rounded, abs=2.0, rel=0.02)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.errors import InputError
+from tests.tracking.trackers.recorder import Recorder
 
 X, Y = load_breast_cancer(return_X_y=True)
 TODAY = ens_plugin.agreement(RandomForestClassifier(60, random_state=0).fit(X[:300], Y[:300]), X[300:])
@@ -53,35 +54,11 @@ def test_the_active_run_and_a_named_one_are_used(tracking: mlflow.MlflowClient) 
 
 
 def test_a_tracker_of_ones_own_gets_all_parts() -> None:
-    class Kept:
-        def __init__(self) -> None:
-            self.names: list[str] = []
-
-        def log_figure(self, name: str, path: Path) -> None:
-            self.names.append(name)
-
-        def log_file(self, name: str, path: Path) -> None:
-            self.names.append(name)
-
-        def log_curve(self, curve: Any) -> None:
-            self.names.extend(curve)
-
-        def log_scalars(self, scalars: Any) -> None:
-            self.names.extend(scalars)
-
-    kept = Kept()
-    assert ens_plugin.log_agreement(TODAY, tracker=kept) == "Kept"
-    assert kept.names[:4] == ["ens/agreement", "ens/agreement.html", "ens/agreement.json", "ens/undecided.csv"]
-
-
-class Silent:
-    def log_figure(self, name: str, path: Path) -> None: ...
-
-    def log_file(self, name: str, path: Path) -> None: ...
-
-    def log_curve(self, curve: Any) -> None: ...
-
-    def log_scalars(self, scalars: Any) -> None: ...
+    tracker = Recorder()
+    assert ens_plugin.log_agreement(TODAY, tracker=tracker) == "Recorder"
+    assert tracker.calls[-2:] == ["curve", "scalars"]
+    assert set(tracker.figures) == {"ens/agreement"}
+    assert list(tracker.files) == ["ens/agreement.html", "ens/agreement.json", "ens/undecided.csv"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +66,7 @@ class Silent:
     [
         ({"found": "today"}, "is not an agreement"),
         ({"found": TODAY, "prefix": "a b"}, "prefix"),
-        ({"found": TODAY, "tracker": Silent(), "run_id": "1"}, "run_id is of MLflow"),
+        ({"found": TODAY, "tracker": Recorder(), "run_id": "1"}, "run_id is of MLflow"),
         ({"found": TODAY, "tracker": "nothing"}, "nothing"),
     ],
 )

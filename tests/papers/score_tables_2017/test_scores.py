@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.special import digamma, expit, polygamma
+from scipy.special import digamma, expit, log_softmax, polygamma
 
-from ens_plugin.errors import InputError
+from ens_plugin.errors import InputError, TooFewMembersError
 from ens_plugin.papers.score_tables_2017.score_tables import log_mean_moments, score_quadrature
 from ens_plugin.papers.score_tables_2017.scores import (
     AGGREGATIONS,
@@ -17,9 +17,14 @@ from ens_plugin.papers.score_tables_2017.scores import (
     NormalScores,
     ScoreRows,
     expected_loss,
+    fit_normal_scores,
+    linearized_scores,
     loss_curve,
     loss_variance,
+    moments_of_mean,
+    row_moments,
     score_bias_variance,
+    scores_of_truth,
     smallest_size_within,
 )
 from tests.papers.score_tables_2017.score_examples import tables
@@ -139,50 +144,6 @@ def test_bias_and_variance_add_up_and_fit_their_definition(rows: ScoreRows, loss
     assert found.variance[1] == pytest.approx(share @ variance, rel=0.03)
 
 
-def test_voting_keeps_the_squared_bias_and_divides_the_variance() -> None:
-    found = score_bias_variance(NORMAL, [1, 5], tables(), loss="squared")
-    assert found.bias[1] == pytest.approx(found.bias[0])
-    assert found.variance[1] == pytest.approx(found.variance[0] / 5)
-
-
-def test_parameter_mixing_depends_on_variance_over_size_only() -> None:
-    one = expected_loss(NORMAL, [6], tables(), loss="log", aggregation="mean_score")
-    other = expected_loss(NORMAL.mixed_scores(2), [3], tables(), loss="log", aggregation="mean_score")
-    np.testing.assert_array_equal(one, other)
-
-
-@given(
-    st.floats(-2, 2),
-    st.floats(0, 3),
-    st.sampled_from(["mean_score", "mean_proba"]),
-    st.sampled_from(["log", "squared"]),
-)
-def test_convex_losses_fall_with_size(mean: float, spread: float, aggregation: str, loss: str) -> None:
-    rows = NormalScores(np.array([mean]), np.array([spread**2]), np.ones(1))
-    if aggregation == "mean_score" and loss == "squared":
-        return
-    curve = loss_curve(rows, [1, 2, 3, 10, 100, np.inf], tables(), loss=loss, aggregation=aggregation)
-    assert (np.diff(curve) <= 2e-5).all()
-    assert curve[-1] >= -1e-6
-
-
-@given(st.permutations(range(6)))
-def test_row_order_does_not_matter(order: list[int]) -> None:
-    rng = np.random.default_rng(4)
-    mean, variance, weight = rng.normal(size=6), rng.random(6), rng.random(6)
-    one = NormalScores(mean, variance, weight)
-    other = NormalScores(mean[order], variance[order], weight[order])
-    for loss in LOSSES:
-        np.testing.assert_allclose(
-            loss_curve(one, [7], tables(), loss=loss), loss_curve(other, [7], tables(), loss=loss), rtol=1e-12
-        )
-
-
-def test_a_weight_counts_as_repeated_rows() -> None:
-    repeated = NormalScores(NORMAL.mean[[0, 1, 1, 2]], NORMAL.variance[[0, 1, 1, 2]], np.ones(4))
-    assert loss_curve(NORMAL, [9], tables())[0] == pytest.approx(loss_curve(repeated, [9], tables())[0])
-
-
 def test_smallest_size_is_the_first_within_the_tolerance() -> None:
     rows = NormalScores(np.linspace(0.3, 2.0, 50), np.full(50, 4.0), np.ones(50))
     found = smallest_size_within(rows, tables(), loss="log", aggregation="mean_proba", tolerance=0.01)
@@ -242,3 +203,106 @@ def test_a_small_variance_is_right_relative_to_itself(spread: float, size: int, 
         exact = -np.logaddexp(log_right, log_wrong)
         assert found.variance[0] == pytest.approx(exact, rel=0.01, abs=1e-9)
         assert found.bias[0] == pytest.approx(-log_right - exact, rel=1e-3, abs=1e-5)
+
+
+finite = st.floats(-5, 5)
+
+
+@given(st.lists(st.tuples(finite, finite, st.integers(0, 1)), min_size=3, max_size=12))
+def test_two_labels_are_the_binary_case_exactly(values: list[tuple[float, float, int]]) -> None:
+    pairs = np.array([[v[0], v[1]] for v in values])
+    target = np.array([v[2] for v in values])
+    scores = np.stack([pairs, 2.0 * pairs, pairs - 1.0])
+    binary = scores_of_truth(scores[:, :, 1] - scores[:, :, 0], target)
+    np.testing.assert_allclose(linearized_scores(scores, target), binary, atol=1e-12)
+
+
+def test_linearised_odds_are_exact_at_the_mean_and_tangent_there() -> None:
+    rng = np.random.default_rng(1)
+    mean, target = rng.normal(size=(6, 4)), np.array([0, 1, 2, 3, 0, 1])
+    step = 1e-4 * rng.normal(size=(6, 4))
+    scores = np.stack([mean - step, mean + step])
+    found = linearized_scores(scores, target)
+    for sign, member in ((-1, 0), (1, 1)):
+        log_p = log_softmax(mean + sign * step, axis=1)[np.arange(6), target]
+        np.testing.assert_allclose(found[member], log_p - np.log1p(-np.exp(log_p)), atol=1e-6)
+
+
+def test_linearised_loss_of_three_labels_is_near_the_simulated_one() -> None:
+    rng = np.random.default_rng(2)
+    mean = rng.normal(size=(30, 3)) * 1.5
+    target = rng.integers(0, 3, 30)
+    members = mean + 0.5 * rng.normal(size=(4000, 30, 3))
+    exact = -log_softmax(members.reshape(400, 10, 30, 3).mean(axis=1), axis=2)[:, np.arange(30), target].mean()
+    rows = fit_normal_scores(linearized_scores(members, target))
+    assert loss_curve(rows, [10], tables(), loss="log", aggregation="mean_score")[0] == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: linearized_scores([[1.0, 2.0]], [0]), "scores"),
+        (lambda: linearized_scores([[[1.0]]], [0]), "scores"),
+        (lambda: linearized_scores([[[1.0, 2.0]]], [2]), "target"),
+        (lambda: linearized_scores([[[1.0, np.inf]]], [0]), "scores"),
+    ],
+)
+def test_bad_input(call: object, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        call()  # type: ignore[operator]
+
+
+def test_moments_are_those_of_the_members_used() -> None:
+    rng = np.random.default_rng(0)
+    scores, used = rng.normal(size=(9, 4)), rng.random((9, 4)) < 0.7
+    mean, variance, trials = row_moments(scores, used)
+    for row in range(4):
+        mine = scores[used[:, row], row]
+        assert (mean[row], variance[row], trials[row]) == pytest.approx((mine.mean(), mine.var(ddof=1), mine.size))
+
+
+def test_scores_of_label_zero_change_sign() -> None:
+    np.testing.assert_array_equal(scores_of_truth([[1.0, -2.0], [0.5, 3.0]], [0, 1]), [[-1.0, -2.0], [-0.5, 3.0]])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_moments_of_a_mean_by_enumeration(size: int) -> None:
+    values, chance = np.array([0.1, 0.5, 0.8]), np.array([0.5, 0.2, 0.3])
+    grid = np.array(np.meshgrid(*[range(3)] * size)).reshape(size, -1)
+    means, weights = values[grid].mean(axis=0), chance[grid].prod(axis=0)
+    single = np.array([[chance @ values**power] for power in (1, 2, 3, 4)])
+    exact = [weights @ means**power for power in (1, 2, 3, 4)]
+    np.testing.assert_allclose(moments_of_mean(single, size)[:, 0], exact, rtol=1e-12)
+
+
+def test_the_mean_score_of_a_normal_is_normal() -> None:
+    mixed = fit_normal_scores([[0.0], [2.0]]).mixed_scores(4)
+    assert (mixed.mean[0], mixed.variance[0]) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (([1.0, 2.0],), "scores"),
+        (([[1.0], [np.nan]],), "scores"),
+        (([["a"], ["b"]],), "scores"),
+        (([[1.0], [2.0]], [[True]]), "used"),
+        (([[1.0], [2.0]], None, [1.0, 1.0]), "weight"),
+        (([[1.0], [2.0]], None, [-1.0]), "weight"),
+    ],
+)
+def test_bad_scores_of_members(arguments: tuple[object, ...], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        fit_normal_scores(*arguments)  # type: ignore[arg-type]
+
+
+def test_bad_targets() -> None:
+    with pytest.raises(InputError, match="target"):
+        scores_of_truth([[1.0]], [2])
+    with pytest.raises(InputError, match="target"):
+        scores_of_truth([[1.0]], [0, 1])
+
+
+def test_one_member_has_no_spread() -> None:
+    with pytest.raises(TooFewMembersError, match="fewer than 2"):
+        fit_normal_scores([[1.0, 2.0]])

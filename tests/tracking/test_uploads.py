@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import mlflow
 import pytest
 
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking import uploads as upload_queue
-from ens_plugin.tracking.uploads import MAX_WAITING, Progress, Upload, post, wait_until_sent
+from ens_plugin.tracking.uploads import (
+    MAX_WAITING,
+    Progress,
+    ReportFiles,
+    ReportUpload,
+    Upload,
+    deliver,
+    post,
+    wait_until_sent,
+)
+from tests.reports import classification_report
 from tests.tracking.stores import MLFLOW_WARNINGS, new_store
 
 pytestmark = MLFLOW_WARNINGS
@@ -233,3 +246,111 @@ def test_no_run_is_left_running(name: str, ended: dict[str, tuple[str, str]]) ->
     assert run.info.status == status, errors
     assert ("ens.accuracy" in run.data.metrics) == (status == "FINISHED")
     assert said in errors
+
+
+REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
+
+
+def upload(**changes: object) -> ReportUpload:
+    whole = ReportUpload(REPORT, None, mlflow.get_tracking_uri(), None, "ens", "v1:0")
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+class TestDeliver:
+    def test_makes_a_run_and_ends_it(self, embedded: mlflow.MlflowClient) -> None:
+        state = random.getstate()
+        run = embedded.get_run(deliver(upload()))
+        assert random.getstate() == state
+        assert run.info.status == "FINISHED"
+        assert str(run.info.run_name).startswith(REPORT.model)
+        assert run.data.tags["ens.data_digest"] == "v1:0"
+        assert mlflow.active_run() is None
+
+    def test_the_run_is_failed_until_the_report_is_complete(
+        self, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A program that is killed meanwhile leaves no run RUNNING."""
+        seen: list[str] = []
+        monkeypatch.setattr(
+            "ens_plugin.tracking.uploads.send",
+            lambda client, run, content: seen.append(client.get_run(run).info.status),
+        )
+        assert embedded.get_run(deliver(upload())).info.status == "FINISHED"
+        assert seen == ["FAILED"]
+
+    def test_no_run_is_made_when_the_program_has_ended(self, embedded: mlflow.MlflowClient) -> None:
+        late = upload()
+        assert late.progress.give_up()
+        with pytest.raises(TrackingError, match="program ended before"):
+            deliver(late)
+
+    def test_a_run_that_was_made_for_nothing_is_failed(
+        self, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*arguments: object) -> None:
+            raise OSError("disk full")
+
+        monkeypatch.setattr("ens_plugin.tracking.uploads.send", fail)
+        with pytest.raises(TrackingError, match="disk full"):
+            deliver(upload())
+        experiment = embedded.get_experiment_by_name("tests")
+        assert experiment is not None
+        (last,) = embedded.search_runs([experiment.experiment_id], max_results=1)
+        assert last.info.status == "FAILED"
+
+    def test_each_report_of_a_run_has_the_next_free_prefix(self, embedded: mlflow.MlflowClient) -> None:
+        with mlflow.start_run() as run:
+            pass
+        for prefix in ("ens", "ens", "other", "ens"):
+            deliver(upload(run_id=run.info.run_id, prefix=prefix))
+        logged = embedded.get_run(run.info.run_id).data.metrics
+        assert {name.removesuffix(".accuracy") for name in logged if name.endswith(".accuracy")} == {
+            "ens", "ens_2", "ens_3", "other",
+        }  # fmt: skip
+
+    @pytest.mark.slow
+    def test_a_run_of_its_own_needs_the_store_of_the_fit(self, embedded: mlflow.MlflowClient, tmp_path: Path) -> None:
+        with pytest.raises(TrackingError, match="changed"):
+            deliver(upload(tracking_uri=f"sqlite:///{tmp_path}/elsewhere.db"))
+
+
+FILES = {"report.json", "report.html", "curve.csv"}
+FIGURES = {"error_curve.png", "agreement.png", "bias_variance.png"}
+
+
+def names(folder: Path | None) -> set[str]:
+    return set() if folder is None else {path.name for path in folder.iterdir()}
+
+
+def test_the_first_delivery_writes_the_files_and_the_last_one_removes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr("ens_plugin.tracking.uploads.render_artifacts", lambda report, folder: written.append(folder))
+    files = ReportFiles(classification_report(), 2, with_figures=False)
+    assert written == []
+    assert files.folder() == files.folder()
+    assert len(written) == 1
+    files.release()
+    assert written[0].exists()
+    files.release()
+    assert not written[0].exists()
+
+
+@pytest.mark.parametrize("with_figures", [True, False])
+def test_figures_are_apart_from_the_files_which_mlflow_gets(with_figures: bool) -> None:
+    files = ReportFiles(classification_report(), 1, with_figures=with_figures)
+    assert names(files.figures) == (FIGURES if with_figures else set())
+    assert names(files.folder()) == FILES
+    files.release()
+
+
+def test_a_folder_that_cannot_be_written_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(report: object, folder: object) -> None:
+        raise OSError("No space left on device")
+
+    files = ReportFiles(classification_report(), 1, with_figures=False)
+    with monkeypatch.context() as changed:
+        changed.setattr("ens_plugin.tracking.uploads.render_artifacts", fail)
+        with pytest.raises(OSError, match="No space left"):
+            files.folder()
+    assert names(files.folder()) == FILES
+    files.release()

@@ -1,9 +1,11 @@
+"""Servers that do not answer, errors without credentials, and blocks that keep MLflow quiet."""
+
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable
 
 import mlflow
 import pytest
@@ -12,36 +14,15 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 
 from ens_plugin.errors import TrackingError
-from ens_plugin.tracking.connection import check_server, tracking_errors, without_credentials
+from ens_plugin.tracking.connection import (
+    PROGRESS_VARIABLE,
+    check_server,
+    no_progress_bars,
+    tracking_errors,
+    without_credentials,
+)
+from tests.tracking.servers import answering
 from tests.tracking.stores import DOWN
-
-
-@pytest.fixture
-def answering() -> Iterator[Callable[[int], tuple[str, list[str]]]]:
-    """Start a server that answers every request with one status; also returns the paths of the requests."""
-    servers = []
-
-    def start(status: int) -> tuple[str, list[str]]:
-        paths: list[str] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                paths.append(self.path)
-                self.send_response(status)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        server = HTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}", paths
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 def test_a_dead_server_is_named_with_what_to_do() -> None:
@@ -50,17 +31,21 @@ def test_a_dead_server_is_named_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_broken_server_is_asked_three_times(status: int, answering: Callable[[int], tuple[str, list[str]]]) -> None:
-    uri, paths = answering(status)
-    with pytest.raises(TrackingError, match=f"fails with status {status}"):
+def test_a_broken_server_is_asked_three_times(status: int) -> None:
+    paths: list[str] = []
+    with (
+        answering(status, threading.Event(), paths) as uri,
+        pytest.raises(TrackingError, match=f"fails with status {status}"),
+    ):
         check_server(uri)
     assert len(paths) == 3
 
 
 @pytest.mark.parametrize("status", [200, 401, 404])
-def test_any_other_answer_is_a_sign_of_life(status: int, answering: Callable[[int], tuple[str, list[str]]]) -> None:
-    uri, paths = answering(status)
-    check_server(uri + "/")
+def test_any_other_answer_is_a_sign_of_life(status: int) -> None:
+    paths: list[str] = []
+    with answering(status, threading.Event(), paths) as uri:
+        check_server(uri + "/")
     assert paths == ["/api/2.0/mlflow/experiments/search?max_results=1"]
 
 
@@ -84,6 +69,7 @@ def test_what_mlflow_raises_becomes_a_tracking_error(raised: Exception) -> None:
         raise raised
     assert caught.value.__cause__ is raised
     assert "more" not in str(caught.value)
+    assert " log to " not in str(caught.value), "who reads has nothing to log"
 
 
 @pytest.mark.usefixtures("embedded")
@@ -106,32 +92,13 @@ def test_a_refusal_points_at_permissions() -> None:
         raise MlflowException("no", error_code=PERMISSION_DENIED)
 
 
-@pytest.mark.parametrize("raised", [requests.ConnectionError("refused"), MlflowException("no"), OSError("no")])
-def test_nobody_who_reads_is_told_to_log(raised: Exception) -> None:
-    with pytest.raises(TrackingError) as refused, tracking_errors(DOWN):
-        raise raised
-    assert " log to " not in str(refused.value)
-
-
 def test_defects_are_not_dressed_up_as_tracking_errors() -> None:
     with pytest.raises(ZeroDivisionError), tracking_errors(DOWN):
         raise ZeroDivisionError
 
 
-SECRETS = (
-    "p@ss",
-    "pa/ss",
-    "p:a@s/s",
-    "p?a@ss",
-    "p#a@ss",
-    "p@?ss",
-    "p%40ss",
-    "[p@ss",
-    "p&t=1@ss",
-    "üp@ss",
-    "p@@ss/@",
-    "p ss",
-)
+SECRETS = ("p@ss", "pa/ss", "p:a@s/s", "p?a@ss", "p#a@ss", "p@?ss", "p%40ss", "[p@ss", "p&t=1@ss", "üp@ss", "p@@ss/@")
+SECRETS += ("p ss",)
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -171,3 +138,21 @@ def test_errors_of_other_libraries_are_shown_without_credentials(secret: str) ->
             raise raised
         assert secret not in str(refused.value)
         assert "me:" not in str(refused.value)
+
+
+def test_the_last_of_two_blocks_removes_what_the_first_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PROGRESS_VARIABLE, raising=False)
+    first, second = no_progress_bars(), no_progress_bars()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert os.environ[PROGRESS_VARIABLE] == "false"
+    second.__exit__(None, None, None)
+    assert PROGRESS_VARIABLE not in os.environ
+
+
+def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PROGRESS_VARIABLE, "true")
+    with no_progress_bars():
+        assert os.environ[PROGRESS_VARIABLE] == "true"
+    assert os.environ[PROGRESS_VARIABLE] == "true"

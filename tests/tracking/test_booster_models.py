@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.errors import BagError, ModelLoadError
+from ens_plugin.errors import ModelLoadError
 from ens_plugin.tracking.models import load_model
 from tests.registry.registry import stub_artifacts
 from tests.tracking.stores import MLFLOW_WARNINGS, linked_metrics
@@ -113,18 +113,6 @@ def test_a_logged_model_has_the_bags_it_was_trained_on(name: str) -> None:
     pyfunc = mlflow.pyfunc.load_model(info.model_uri)
     report = ens_plugin.analyze(pyfunc, X, Y)
     assert (report.bags, report.aggregation, report.n_members) == ("proved", "mean_score", 30)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("embedded")
-def test_a_seed_lost_by_logging_and_too_large_to_be_found_is_asked_for() -> None:
-    model = xgboost.XGBClassifier(n_estimators=1, random_state=2_000_000_011, **PARALLEL).fit(X, Y)
-    expected = ens_plugin.in_bag(model, X, Y)
-    loaded = load_model(logged(mlflow.xgboost, model).model_uri)
-    with pytest.raises(BagError, match=r"as after save_model and load_model.*set_param"):
-        ens_plugin.in_bag(loaded, X, Y)
-    loaded.get_booster().set_param({"seed": 2_000_000_011, "subsample": 0.6})
-    np.testing.assert_array_equal(ens_plugin.in_bag(loaded, X, Y), expected)
 
 
 @pytest.mark.fast_cases("lightgbm")

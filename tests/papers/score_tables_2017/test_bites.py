@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.naive_bayes import GaussianNB
@@ -102,16 +101,6 @@ def test_any_classifier_with_a_score(classifier: object, loss: str) -> None:
         assert 0.0 <= option.loss[0] < 0.4
 
 
-@pytest.mark.parametrize("loss", ["zero_one", "log"])
-def test_three_labels(loss: str) -> None:
-    X, y = load_iris(return_X_y=True)
-    names = np.array(["a", "b", "c"])[y]
-    found = design_bites(LogisticRegression(), X, names, [1, 15], [0.3], n_probe=10, loss=loss, random_state=0)
-    for option in found.options:
-        assert option.loss[1] <= option.loss[0] + 0.02
-        assert option.loss[1] < 0.5
-
-
 def test_the_same_seed_gives_the_same_design_and_the_input_is_left_alone() -> None:
     X, y = noisy(400)
     kept_X, kept_y, classifier = X.copy(), y.copy(), LogisticRegression()
@@ -122,16 +111,6 @@ def test_the_same_seed_gives_the_same_design_and_the_input_is_left_alone() -> No
     np.testing.assert_array_equal(X, kept_X)
     np.testing.assert_array_equal(y, kept_y)
     assert not hasattr(classifier, "classes_")
-
-
-def test_frames_and_sparse_matrices_are_arrays_too() -> None:
-    X, y = noisy(400)
-    dense, frame, thin = (
-        design_bites(LogisticRegression(), rows, y, [5], [0.2], n_probe=6, random_state=7).options[0].loss[0]
-        for rows in (X, pd.DataFrame(X, columns=list("abcdefgh")), sparse.csr_matrix(X))
-    )
-    assert frame == pytest.approx(dense, rel=1e-9)
-    assert thin == pytest.approx(dense, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +135,8 @@ def test_frames_and_sparse_matrices_are_arrays_too() -> None:
         ({"y": np.append(np.ones(1), np.zeros(399))}, "single row"),
         ({"y": np.zeros((400, 2))}, "y must"),
         ({"y": np.arange(300) % 2}, "X and y"),
+        ({"y": np.arange(400) % 3, "loss": "squared"}, "squared"),
+        ({"sampling": "all"}, "sampling must be"),
     ],
 )
 def test_bad_input(change: dict[str, object], word: str) -> None:
@@ -163,20 +144,6 @@ def test_bad_input(change: dict[str, object], word: str) -> None:
     arguments = {"X": X, "y": y, "sizes": [5], "bite_fractions": [0.2], "n_probe": 6, "random_state": 0} | change
     with pytest.raises(InputError, match=word):
         design_bites(LogisticRegression(), **arguments)  # type: ignore[arg-type]
-
-
-def test_squared_loss_is_for_two_labels() -> None:
-    with pytest.raises(InputError, match="squared"):
-        design_bites(GaussianNB(), *load_iris(return_X_y=True), [5], [0.5], loss="squared")
-
-
-@pytest.mark.slow
-def test_bites_that_miss_a_label_are_said() -> None:
-    X, _ = noisy(400)
-    y = np.zeros(400)
-    y[:4] = 1
-    with pytest.raises(InputError, match="never held all 2 labels"):
-        probe_bites(LogisticRegression(), split_rows(X, y, 0.25, 0), 1, 5, np.random.default_rng(0))
 
 
 def test_classifiers_without_a_score_are_refused() -> None:
@@ -193,11 +160,6 @@ def test_pairwise_scores_are_refused() -> None:
     y = np.where(np.arange(150) % 4 == 3, 3, y)
     with pytest.raises(UnsupportedModelError, match="pairs of labels"):
         design_bites(SVC(decision_function_shape="ovo"), X, y, [5], [0.5], n_probe=5, random_state=0)
-
-
-def test_nested_models_may_calibrate() -> None:
-    found = design_bites(CalibratedClassifierCV(GaussianNB(), cv=2), *noisy(400), [5], [0.3], n_probe=5, random_state=0)
-    assert found.best.loss[0] < 0.4
 
 
 @pytest.mark.parametrize("kind", ["array", "sparse", "frame"])
@@ -218,13 +180,6 @@ def test_disjoint_bites_divide_the_rows_and_begin_anew(kind: str) -> None:
     assert drawn[0] != drawn[4]
 
 
-def test_disjoint_bites_have_the_losses_of_random_ones(design: BiteDesign) -> None:
-    """2017, section 6.4: there is no noticeable difference between them."""
-    disjoint = design_bites(LogisticRegression(), *noisy(), SIZES, FRACTIONS, sampling="disjoint", random_state=1)
-    for one, other in zip(disjoint.options, design.options, strict=True):
-        np.testing.assert_allclose(one.loss, other.loss, atol=0.03)
-
-
 def test_disjoint_bites_without_a_label_are_left_out_and_an_end_is_made() -> None:
     X, y = noisy(400)
     y[:] = 0
@@ -235,6 +190,8 @@ def test_disjoint_bites_without_a_label_are_left_out_and_an_end_is_made() -> Non
         next(disjoint_bites(split, 1, np.random.default_rng(0)))
 
 
-def test_an_unknown_sampling_is_refused() -> None:
-    with pytest.raises(InputError, match="sampling must be"):
-        design_bites(LogisticRegression(), *noisy(), SIZES, FRACTIONS, sampling="all")
+def test_disjoint_bites_have_the_losses_of_random_ones(design: BiteDesign) -> None:
+    """2017, section 6.4: there is no noticeable difference between them."""
+    disjoint = design_bites(LogisticRegression(), *noisy(), SIZES, FRACTIONS, sampling="disjoint", random_state=1)
+    for one, other in zip(disjoint.options, design.options, strict=True):
+        np.testing.assert_allclose(one.loss, other.loss, atol=0.03)
