@@ -36,6 +36,7 @@ class RegressionForestAdapter(SeededEnsemble, Library):
     known: ClassVar[tuple[type, ...]] = (RegressionForest,)
     distributions: ClassVar[tuple[str, ...]] = ("econml", "scikit-learn")
     library: ClassVar[str] = "econml"
+    works_in_fork: ClassVar[bool] = True
 
     @classmethod
     def fit_sites(cls) -> Sequence[FitSite]:

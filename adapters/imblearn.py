@@ -58,6 +58,7 @@ class Imblearn(Library):
     """Training of imbalanced-learn's ensembles."""
 
     library: ClassVar[str] = "imblearn"
+    works_in_fork: ClassVar[bool] = True
     known: ClassVar[tuple[type, ...]]
 
     @classmethod

@@ -65,6 +65,8 @@ class Library:
         Names of the parameters of an estimator that may be its number of members, tried in this order.
     flavor : Flavor or None
         How MLflow saves its models; None where MLflow logs them as those of another library, such as scikit-learn.
+    works_in_fork : bool
+        Whether a pickle with models of this library can be read in a fork of a process that uses it; False by default.
     title : str
         Name of the library in messages; needed with :meth:`reads`.
     requirement : str
@@ -101,6 +103,7 @@ class Library:
     library: ClassVar[str]
     size_parameters: ClassVar[tuple[str, ...]] = ("n_estimators",)
     flavor: ClassVar[Flavor | None] = None
+    works_in_fork: ClassVar[bool] = False
     title: ClassVar[str]
     requirement: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = ()

@@ -30,7 +30,6 @@ from ens_plugin.errors import (
 GROUP = "ens_plugin.adapters"
 _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     # Its ensemble is a CustomEnsemble.
-    ("ens_plugin", "ens_plugin.adapters.custom", "AnswerAdapter"),
     ("ens_plugin", "ens_plugin.adapters.custom", "CustomAdapter"),
     # Their ensembles derive from classes of scikit-learn.
     ("imblearn", "ens_plugin.adapters.imblearn", "BalancedForestAdapter"),

@@ -142,6 +142,10 @@ _IN_ORDER = (
         "answers", "held-out", "Draw as many samples of each question.",
     ),
     Check(
+        "unread-samples", "note", "Samples without an answer that could be read do not vote.",
+        "answers", "held-out", "Check how answers are taken from the text, for example with normalize=.",
+    ),
+    Check(
         "interpolated-rows", "doubt", "Many rows lie exactly between two others, as an oversampler makes them.",
         "features", "training", "Train without the made rows, or pass held-out rows.",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import settings
 from tqdm import tqdm
 
 from ens_plugin.adapters import EnsembleAdapter, registry
+from ens_plugin.tracking import models as model_damage
 
 # A developer's own tracking server or run must never receive what the tests log.
 for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
@@ -81,6 +83,23 @@ def registered_adapters(monkeypatch: pytest.MonkeyPatch) -> list[type[EnsembleAd
     """Return the list of registered adapters, empty at first; the earlier list is restored after the test."""
     monkeypatch.setattr(registry, "_registered", [])
     return registry._registered
+
+
+@pytest.fixture(autouse=True)
+def _idle_threads_left_out() -> Iterator[None]:
+    """Count no thread of pytest-xdist, of an earlier test or of MLflow's artifacts when a model file is read.
+
+    With another thread in the process, each pickle is read in a new interpreter, which takes seconds.  These threads
+    only wait for work.
+    """
+    idle = set(threading.enumerate())
+
+    def others() -> int:
+        return sum(thread not in idle and "ArtifactRepo" not in thread.name for thread in threading.enumerate())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_damage, "_other_threads", others)
+        yield
 
 
 # The stores are made here and not beside the tests of tracking: a fixture that another folder imports is made again

@@ -358,6 +358,7 @@ class SklearnEnsemble(SeededEnsemble, Library):
 
     library: ClassVar[str] = "sklearn"
     flavor: ClassVar[Flavor | None] = Flavor("sklearn", "mlflow.sklearn", "sk_model", logged_options)
+    works_in_fork: ClassVar[bool] = True
     learning: ClassVar[tuple[str, ...]] = TRAINING
 
     @classmethod

@@ -1,16 +1,17 @@
 """The majority of repeated answers at more samples than there are, where the answers' shares are known.
 
-300 questions; shares of the answers are drawn for each question from a known distribution. The truth is of 200000
-questions. The plug-in takes the votes at hand for the shares. The samples needed are those for 95 % agreement with
-infinitely many, which need no truth; they are compared whether the result states them or says that they cannot be
-told.
+300 questions; shares of the answers are drawn for each question from a known distribution. The truth is that of these
+questions, and for new ones that of 200000. The plug-in takes the votes at hand for the shares. The samples needed are
+those within a percentage point of infinitely many on these questions. The kinds whose name has a star were used once,
+for the last run.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -26,13 +27,13 @@ Array = NDArray[np.float64]
 # The shares of a question's answers, of which the first is right.
 Draw = Callable[[int, np.random.Generator], Array]
 
-LARGE = 64
-CONFIDENCE = 0.95
-GRID = np.unique(np.geomspace(1, 2_001, 60).astype(int) // 2 * 2 + 1)
+SIZES = (32.0, 64.0, np.inf)
+TOLERANCE = 0.01
+GRID = np.unique(np.geomspace(1, 2_001, 25).astype(int) // 2 * 2 + 1)
 TRIED = (
-    "the agreement of the contests of forests (rms of log2 1.64), and coarser grids of the leading share and the rest "
-    "(.6 to .9), on six other kinds; the error by a fit of the truth's share and the rest: no better. Where half of "
-    "the questions are clear and half a draw among twelve, the samples needed come out a factor 2 to 4 too small."
+    "the row model of forests (votes on recoded labels), EM of a grid with 20 to 500 steps, the same smoothed in each "
+    "step, polynomials of fewer powers: larger bias on these eight kinds, or larger errors. Where no question is close "
+    "to a tie, every smooth density has some that are, and its limit is too low"
 )
 
 
@@ -41,135 +42,167 @@ def dirichlet(*weights: float) -> Draw:
     return lambda n_questions, rng: rng.dirichlet(weights, n_questions)
 
 
-def bimodal(n_questions: int, rng: np.random.Generator) -> Array:
-    """Draw shares where most samples are right, or most give the same wrong answer."""
-    known = rng.dirichlet((8.0, 0.3, 0.3, 0.3, 0.3, 0.3), n_questions)
-    mistaken = rng.dirichlet((0.5, 4.0, 0.3, 0.3, 0.3, 0.3), n_questions)
-    return np.where(rng.random((n_questions, 1)) < 0.7, known, mistaken)
+def mixture(share: float, first: tuple[float, ...], second: tuple[float, ...]) -> Draw:
+    """Return a draw of shares of one of two Dirichlet distributions."""
+
+    def draw(n_questions: int, rng: np.random.Generator) -> Array:
+        chosen = rng.random((n_questions, 1)) < share
+        return np.where(chosen, rng.dirichlet(first, n_questions), rng.dirichlet(second, n_questions))
+
+    return draw
+
+
+def second(n_questions: int, rng: np.random.Generator) -> Array:
+    """Draw shares of seven answers; of a quarter of the questions the second most frequent is right."""
+    shares = -np.sort(-rng.dirichlet(np.array([4.5, 2.5, 1.0, 0.7, 0.5, 0.4, 0.4]), n_questions), axis=1)
+    chosen = rng.random(n_questions) < 0.25
+    shares[chosen] = shares[chosen][:, [1, 0, 2, 3, 4, 5, 6]]
+    return np.asarray(shares)
+
+
+def geometric(n_questions: int, rng: np.random.Generator) -> Array:
+    """Draw shares that fall by a factor of the question's own, of which the right one is any, early ones more often."""
+    factor = rng.uniform(0.2, 0.8, (n_questions, 1))
+    shares = factor ** np.arange(8)
+    rank = np.minimum(rng.geometric(0.65, n_questions) - 1, 7)
+    shares[np.arange(n_questions), rank], shares[:, 0] = shares[:, 0].copy(), shares[np.arange(n_questions), rank]
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def logistic(n_questions: int, rng: np.random.Generator) -> Array:
+    """Draw shares of normal logits, as of a model with a temperature."""
+    logits = rng.normal([2.0, 0.5, 0.0, 0.0, -0.5, -1.0], 1.3, (n_questions, 6))
+    return np.asarray(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
 
 
 KINDS: dict[str, Draw] = {
     "easy": dirichlet(6.0, *[0.5] * 5),
     "hard": dirichlet(1.5, *[0.8] * 5),
-    "bimodal": bimodal,
+    "bimodal": mixture(0.7, (8.0, *[0.3] * 5), (0.5, 4.0, *[0.3] * 4)),
     "many wrong answers": dirichlet(2.0, *[0.1] * 29),
+    "second is right": second,
+    "yes or no": dirichlet(3.0, 1.5),
+    "four choices, guessed": mixture(0.6, (8.0, 1.0, 1.0, 1.0), (20.0, 20.0, 20.0, 20.0)),
+    "clear, or one of twelve": mixture(0.5, (95.0, *[0.5] * 11), (5.0,) * 12),
+    "geometric *": geometric,
+    "logistic *": logistic,
+    "never right or nearly always *": mixture(0.8, (12.0, 0.5, 0.5, 0.5), (0.01, 2.0, 2.0, 1.0)),
+    "yes or no, two heaps *": mixture(0.75, (9.0, 1.5), (2.0, 4.0)),
 }
 
 
-class Truth(NamedTuple):
-    """Of infinitely many questions: the error at 64 and at infinity, and the samples for the wanted agreement."""
-
-    error: float
-    limit: float
-    size: float
-
-
 class Found(NamedTuple):
-    """What samples of some questions tell, and what the votes at hand have themselves."""
+    """What samples of some questions tell: of SIZES the error of the estimate, whether intervals hold, the samples."""
 
-    error: float
-    limit: float
-    holds: bool
+    apart: Array
+    holds: NDArray[np.bool_]
+    holds_new: NDArray[np.bool_]
+    plug_in: Array
     size: float
+    true_size: float
     size_holds: bool
-    is_stated: bool
-    plug_in: float
 
 
-def sampled(shares: Array, n_samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return how often each answer is given, shape (n_questions, n_answers)."""
-    return rng.multinomial(n_samples, shares)
-
-
-def counted_answers(answers: NDArray[np.int64], n_answers: int) -> NDArray[np.int64]:
-    """Return how often each answer was given, shape (n_questions, n_answers)."""
-    return np.stack([(answers == code).sum(axis=1) for code in range(n_answers)], axis=1)
-
-
-def won(counts: NDArray[np.int64], answer: NDArray[np.int64]) -> Array:
-    """Return the share of a question's win that one answer has, shape (n_questions,)."""
+def won(counts: NDArray[np.int64]) -> float:
+    """Return the mean share of the first answer in a question's win."""
     winners = counts == counts.max(axis=1, keepdims=True)
-    return np.asarray(winners[np.arange(answer.size), answer] / winners.sum(axis=1))
+    return float(np.mean(winners[:, 0] / winners.sum(axis=1)))
 
 
-def truth(draw: Draw, n_questions: int, seed: int) -> Truth:
-    """Return the truth by simulation of many questions."""
+def right_at(shares: Array, size: float, rng: np.random.Generator, times: int = 1) -> float:
+    """Return the share of right majorities of a number of samples."""
+    if np.isinf(size):
+        return float(np.mean(shares.argmax(axis=1) == 0))
+    return float(np.mean([won(rng.multinomial(int(size), shares)) for _ in range(times)]))
+
+
+def true_size(shares: Array, rng: np.random.Generator) -> float:
+    """Return the samples from which on the majority is within the tolerance of its limit on these questions."""
+    limit = right_at(shares, np.inf, rng)
+    apart = np.array([abs(right_at(shares, size, rng, 40) - limit) for size in GRID])
+    above = np.flatnonzero(apart > TOLERANCE)
+    if not above.size:
+        return 1.0
+    last = min(int(above[-1]), GRID.size - 2)
+    place = np.interp(-TOLERANCE, -apart[last : last + 2], np.log(GRID[last : last + 2]))
+    return float(np.exp(place))
+
+
+def found(draw: Draw, n_questions: int, n_samples: int, seed: int, true_of_new: Array) -> Found:
+    """Return what `n_samples` of some questions tell."""
     rng = np.random.default_rng(seed)
     shares = draw(n_questions, rng)
-    best, right = shares.argmax(axis=1), np.zeros(n_questions, dtype=np.int64)
-    error = 1.0 - float(np.mean(won(sampled(shares, LARGE, rng), right)))
-    agreement = np.array([np.mean(won(sampled(shares, size, rng), best)) for size in GRID])
-    size = float(np.exp(np.interp(CONFIDENCE, agreement, np.log(GRID))))
-    return Truth(error, float(np.mean(best != 0)), size)
-
-
-def found(draw: Draw, n_questions: int, n_samples: int, seed: int, true: Truth) -> Found:
-    """Return what `n_samples` of some questions tell of the error at 64, at infinity, and of the samples needed."""
-    rng = np.random.default_rng(seed)
-    shares = draw(n_questions, rng)
-    edges = np.cumsum(shares, axis=1)[:, None, :-1]
-    answers = (rng.random((n_questions, n_samples, 1)) > edges).sum(axis=2)
+    counts = rng.multinomial(n_samples, shares)
+    answers = [np.repeat(np.arange(own.size), own).tolist() for own in counts]
+    true = np.array([right_at(shares, size, rng, 40) for size in SIZES])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EnsPluginWarning)
-        result = ens_plugin.analyze_votes(answers, np.zeros(n_questions), tolerance=1.0 - CONFIDENCE, n_jobs=1)
-    assert result.report is not None
-    curve, advice = result.report.error_curve, result.agreement.recommendation
-    low, high = curve.asymptote_interval
-    size = float(np.exp(np.interp(CONFIDENCE, 1.0 - advice.losses, np.log(advice.sizes))))
-    first, last = advice.interval
-    # The plug-in takes the votes at hand for the chances of infinitely many.
-    shares_at_hand = counted_answers(answers, shares.shape[1]) / n_samples
-    plug_in = 1.0 - np.mean(
-        [np.mean(won(sampled(shares_at_hand, LARGE, rng), np.zeros(n_questions, dtype=np.int64))) for _ in range(20)]
-    )
+        result = ens_plugin.analyze_votes(answers, [0] * n_questions, tolerance=TOLERANCE)
+    frame = result.at(SIZES)
+    first, last = result.size_interval
+    wanted = true_size(shares, rng)
+    at_hand = counts / n_samples
     return Found(
-        curve.at(LARGE),
-        curve.asymptote,
-        low <= true.limit <= high,
-        size,
+        frame.maj_at_k.to_numpy() - true,
+        ((frame.lower <= true) & (true <= frame.upper)).to_numpy(),
+        ((frame.new_lower <= true_of_new) & (true_of_new <= frame.new_upper)).to_numpy(),
+        np.array([right_at(at_hand, size, rng, 20) for size in SIZES]) - true,
+        result.recommended_size,
+        wanted,
         # An odd size is stated, and the true one lies between odd sizes.
-        first - 2 <= true.size <= (np.inf if last is None else last + 2),
-        advice.size is not None,
-        float(plug_in),
+        first - 2 <= wanted <= last + 2,
     )
 
 
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
-    options = read_options(__name__, __doc__, 50, arguments)
+    options = read_options(__name__, __doc__, 20, arguments)
     n_questions, many = (100, 2_000) if options.smoke else (300, 200_000)
-    samples = (5,) if options.smoke else (5, 8, 16)
+    samples = (5,) if options.smoke else (4, 5, 8, 16)
+    kinds = dict(list(KINDS.items())[:1]) if options.smoke else KINDS
     lines, cells = [], []
-    for kind, draw in KINDS.items():
-        true = truth(draw, many, options.seed)
+    for kind, draw in kinds.items():
+        rng = np.random.default_rng(options.seed)
+        big = draw(many, rng)
+        true_of_new = np.array([right_at(big, size, rng) for size in SIZES])
         for n_samples in samples:
+            run = partial(found, draw, n_questions, n_samples, true_of_new=true_of_new)
             runs = Parallel(n_jobs=options.n_jobs)(
-                delayed(found)(draw, n_questions, n_samples, options.seed + 1 + run, true)
-                for run in range(options.repetitions)
+                delayed(run)(seed=options.seed + 1 + each) for each in range(options.repetitions)
             )
-            cells.append((runs, true))
-            lines.append([kind, str(n_samples), *_cells(runs, true)])
-    bias = [100.0 * (np.mean([run.error for run in runs]) - true.error) for runs, true in cells]
-    bias += [100.0 * (np.mean([run.limit for run in runs]) - true.limit) for runs, true in cells]
-    held = 100.0 * float(np.mean([run.holds for runs, _ in cells for run in runs]))
-    sizes_held = 100.0 * float(np.mean([run.size_holds for runs, _ in cells for run in runs]))
-    doublings = root_mean_square([np.log2(run.size / true.size) for runs, true in cells for run in runs])
-    worst = float(np.max(np.abs(bias)))
+            cells.append(runs)
+            lines.append([kind, str(n_samples), *_cells(runs)])
+    every = [run for runs in cells for run in runs]
+    bias = 100.0 * np.array([np.mean([run.apart for run in runs], axis=0) for runs in cells])
+    held, held_new = (
+        100.0 * float(np.mean(each)) for each in zip(*((run.holds, run.holds_new) for run in every), strict=True)
+    )
+    sizes_held = 100.0 * float(np.mean([run.size_holds for run in every]))
+    factors = np.array([abs(np.log2(run.size / run.true_size)) for run in every])
+    rms, plug_in = (
+        root_mean_square(np.concatenate(each) * 100.0)
+        for each in zip(*((r.apart, r.plug_in) for r in every), strict=True)
+    )
     return conclude(
         __name__,
         options,
         [
-            Claim(f"largest bias of the error at {LARGE} and infinity (points)", worst, high=1.0, tried=TRIED),
-            Claim("95 % intervals that hold the error at infinity (%)", held, None, 90, 99, 1, TRIED),
-            Claim("95 % intervals that hold the samples needed (%)", sizes_held, None, 90, 99, 1, TRIED),
-            Claim("rms of log2 of the samples needed over the true ones", doublings, high=0.6, tried=TRIED),
+            Claim("largest bias at 32, 64 and infinity of any kind (points)", float(np.abs(bias).max()), high=1.0,
+                  tried=TRIED),
+            Claim("mean of the absolute biases (points)", float(np.abs(bias).mean()), high=1.0, tried=TRIED),
+            Claim("rms error over that of the plug-in", rms / plug_in, high=1.0, tried=TRIED),
+            Claim("95 % intervals that hold for these questions (%)", held, None, 90, 99, 1, TRIED),
+            Claim("95 % intervals that hold for new questions (%)", held_new, None, 90, 99, 1, TRIED),
+            Claim("samples within a point: within a factor 2 (%)", 100.0 * float(np.mean(factors <= 1.0)), low=85.0,
+                  tried=TRIED),
+            Claim("95 % intervals that hold the samples within a point (%)", sizes_held, None, 90, 99, 1, TRIED),
         ],
         [
             table(
                 [
-                    "kind", "samples", f"error at {LARGE}: true", "mean", "rms (points)", "plug-in: rms",
-                    "at infinity: true", "mean", "rms (points)", "held (%)", "needed: true", "median", "rms log2",
-                    "held (%)", "stated (%)",
+                    "kind", "samples", "bias at 32, 64, infinity (points)", "rms", "plug-in: rms",
+                    "held, these questions (%)", "held, new questions (%)", "samples within a point: true", "median",
+                    "within a factor 2 (%)",
                 ],
                 lines,
             )
@@ -177,19 +210,19 @@ def main(arguments: list[str] | None = None) -> str:
     )  # fmt: skip
 
 
-def _cells(runs: list[Found], true: Truth) -> list[str]:
-    def rms(values: list[float], wanted: float) -> str:
-        return f"{100.0 * root_mean_square(np.subtract(values, wanted)):.2f}"
+def _cells(runs: list[Found]) -> list[str]:
+    def joined(values: Array, digits: int = 1) -> str:
+        return ", ".join(f"{value:.{digits}f}" for value in np.ravel(values))
 
-    errors, limits = [run.error for run in runs], [run.limit for run in runs]
-    sizes = [run.size for run in runs]
-    texts: list[Any] = [
-        f"{100 * true.error:.2f}", f"{100 * np.mean(errors):.2f}", rms(errors, true.error),
-        rms([run.plug_in for run in runs], true.error),
-        f"{100 * true.limit:.2f}", f"{100 * np.mean(limits):.2f}", rms(limits, true.limit),
-        f"{100 * np.mean([run.holds for run in runs]):.0f}",
-        f"{true.size:.0f}", f"{np.median(sizes):.0f}", f"{root_mean_square(np.log2(np.divide(sizes, true.size))):.2f}",
-        f"{100 * np.mean([run.size_holds for run in runs]):.0f}",
-        f"{100 * np.mean([run.is_stated for run in runs]):.0f}",
-    ]  # fmt: skip
-    return texts
+    apart, plug_in = (100.0 * np.array(each) for each in zip(*((run.apart, run.plug_in) for run in runs), strict=True))
+    factors = np.array([abs(np.log2(run.size / run.true_size)) for run in runs])
+    return [
+        joined(apart.mean(axis=0)),
+        joined(np.sqrt((apart**2).mean(axis=0))),
+        joined(np.sqrt((plug_in**2).mean(axis=0))),
+        joined(100.0 * np.mean([run.holds for run in runs], axis=0), 0),
+        joined(100.0 * np.mean([run.holds_new for run in runs], axis=0), 0),
+        f"{np.median([run.true_size for run in runs]):.0f}",
+        f"{np.median([run.size for run in runs]):.0f}",
+        f"{100.0 * np.mean(factors <= 1.0):.0f}",
+    ]

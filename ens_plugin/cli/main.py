@@ -31,7 +31,10 @@ from ens_plugin.cli.console import (
     write_text,
 )
 from ens_plugin.cli.inputs import (
+    CSV,
+    FEATHER,
     KINDS,
+    TSV,
     AnalysisRequest,
     analysis_arguments,
     analysis_of,
@@ -61,7 +64,10 @@ from ens_plugin.tracking.connection import (
 from ens_plugin.tracking.log import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ens_plugin.analysis.unlabelled import Agreement
+    from ens_plugin.votes import VerdictReport, VoteReport
 
 Format = Literal["text", "json", "markdown"]
 
@@ -395,6 +401,7 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
         "ens-plugin votes samples.csv --question id --answer reply --truth gold",
         "ens-plugin votes logs/arithmetic.eval",
         "ens-plugin votes samples_gsm8k.jsonl --normalize number",
+        "ens-plugin votes promptfoo.json --max-flip-risk 0.05 --format markdown",
     )
 )
 @click.argument("file")
@@ -410,55 +417,73 @@ def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
     help="What of an answer is compared: all of it, its letters in lower case, or the last number in it.",
 )
 @click.option(
-    "--unparsed",
-    type=click.Choice(["wrong", "ignored"]),
-    default="wrong",
-    show_default=True,
-    help="What answers that could not be read do: they may win and are wrong, or do not vote.",
-)
-@click.option(
-    "--criterion",
-    type=click.Choice(["error", "agreement"]),
-    default="error",
-    show_default=True,
-    help="What the recommended number of samples is for; without truth, the agreement.",
-)
-@click.option(
     "--tolerance",
     type=float,
-    help="What may be lost against infinitely many samples: a share of their error, by default the largest of 2 % of "
-    "it, 0.2 points and 0.3 standard errors; or the share of other answers, by default 0.01.",
+    default=0.01,
+    show_default=True,
+    help="What may be lost against infinitely many samples: a share of the questions.",
 )
-@max_size_option
-@two_formats_option
+@click.option(
+    "--max-flip-risk",
+    type=float,
+    metavar="RISK",
+    help="Answers are verdicts, such as pass and fail: exit with 1 if repeats change them with a chance above it.",
+)
+@click.option(
+    "--min-pass-rate", type=float, metavar="RATE", help="Of verdicts: the pass rate that the suite must have."
+)
+@click.option("--passes-from", type=float, metavar="SCORE", help="Of verdicts that are scores: the least that passes.")
+@format_option
 def votes(
-    file: str, question: str | None, answer: str | None, normalize: Literal["none", "text", "number"],
-    style: Literal["text", "json"], **options: Any,
+    file: str, normalize: Literal["none", "text", "number"], tolerance: float, max_flip_risk: float | None,
+    min_pass_rate: float | None, passes_from: float | None, style: Literal["text", "json", "markdown"],
+    **columns: str | None,
 ) -> None:  # fmt: skip
-    """Print over how many answers of a language model to vote.
+    """Print over how many answers of a language model to vote, or whether verdicts are stable.
 
-    FILE is a table with a row for each sample, with --question and --answer, or the log of an
-    evaluation that sampled each question several times: of inspect-ai (.eval, .json), of
-    lm-evaluation-harness (samples of --log_samples, .jsonl), or details of lighteval (.parquet).
+    FILE is a table with a row for each sample, with --question and --answer unless they are
+    called so, or the log of an evaluation that sampled each question several times: of inspect-ai
+    (.eval, .json), of lm-evaluation-harness (samples of --log_samples, .jsonl), of promptfoo with
+    --repeat (.json, .jsonl), or details of lighteval (.parquet).
 
-    Exits with 2 if there is no result.
+    Exits with 1 if a verdict is less stable than --max-flip-risk demands, with 2 if there is no
+    result.
     """
-    from ens_plugin.votes import analyze_votes, last_number, read_log
+    from ens_plugin.votes import analyze_verdicts, analyze_votes, last_number
+
+    if max_flip_risk is None and (min_pass_rate is not None or passes_from is not None):
+        raise click.UsageError("--min-pass-rate and --passes-from are about verdicts. Add --max-flip-risk 0.05.")
+    found: VoteReport | VerdictReport
+    is_stable = True
+    with only_results_on_stdout():
+        table = _samples(file, **columns)
+        if max_flip_risk is None:
+            comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}
+            found = analyze_votes(table, normalize=comparable[normalize], tolerance=tolerance)
+        else:
+            found = verdicts = analyze_verdicts(
+                table, passes_from=passes_from, least_pass_rate=min_pass_rate, max_risk=max_flip_risk
+            )
+            is_stable = verdicts.is_stable
+    click.echo({"text": found.__str__, "json": found.to_json, "markdown": found.to_markdown}[style]())
+    if not is_stable:
+        click.get_current_context().exit(NOT_MET)
+
+
+def _samples(
+    file: str, question: str | None, answer: str | None, truth: str | None, groups: str | None
+) -> pd.DataFrame:
+    """Return the samples of a table, by the names of its columns, or of a log."""
+    from ens_plugin.votes import read_log
 
     if (question is None) != (answer is None):
         raise click.UsageError("--question and --answer name two columns of a table. Give both, or none for a log.")
-    truth, groups = options.pop("truth"), options.pop("groups")
     if question is None and (truth or groups):
         raise click.UsageError("--truth and --groups are columns of a table. Add --question and --answer.")
-    with only_results_on_stdout():
-        if question is None:
-            table = read_log(file)
-        else:
-            names = {"question": question, "answer": answer, "truth": truth, "group": groups}
-            table = read_samples(file, {role: name for role, name in names.items() if name is not None})
-        comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}[normalize]
-        found = analyze_votes(table, normalize=comparable, **options)
-    click.echo(found.to_json() if style == "json" else str(found))
+    columns = {"question": question, "answer": answer, "truth": truth, "group": groups}
+    names = {role: name for role, name in columns.items() if name is not None}
+    is_table = names or file.lower().endswith((*CSV, *TSV, *FEATHER))
+    return read_samples(file, names or None) if is_table else read_log(file)
 
 
 def _log(report: EnsembleReport, request: AnalysisRequest, experiment: str | None, run_id: str | None) -> None:

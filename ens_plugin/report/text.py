@@ -457,9 +457,7 @@ def member_noun(report: ReportContent) -> str:
 
 
 def noun_of(model: str) -> str:
-    """Return what one member is called: "tree" of a forest, "sample" of answers, "model" of bags, else "member"."""
-    if model == "AnswerEnsemble":
-        return "sample"
+    """Return what one member is called: "tree" of a forest, "model" of bags, else "member"."""
     if _TREES.search(model):
         return "tree"
     return "model" if _MODELS.search(model) else "member"

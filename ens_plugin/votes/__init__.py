@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from ens_plugin.votes.analyze import VoteReport, analyze_votes
-from ens_plugin.votes.logs import last_number, read_log
+from ens_plugin.votes.logs import read_log
+from ens_plugin.votes.numbers import last_number
 from ens_plugin.votes.stopping import is_settled
+from ens_plugin.votes.verdicts import VerdictReport, analyze_verdicts
 
-__all__ = ["VoteReport", "analyze_votes", "is_settled", "last_number", "read_log"]
+__all__ = [
+    "VerdictReport",
+    "VoteReport",
+    "analyze_verdicts",
+    "analyze_votes",
+    "is_settled",
+    "last_number",
+    "read_log",
+]

@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.custom import MISSING
-from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_numbers, counted, one_line, shown
+from ens_plugin.core.answer_shares import AnswerVotes
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, as_numbers, counted, one_line, shown
 from ens_plugin.errors import InputError
 
 Normalize = Callable[[Any], Hashable]
+# What lm-evaluation-harness writes for an answer that its filter did not find.
+UNREAD = "[invalid]"
 FORMS = (
     "Pass one row for each question and one column for each sample, a mapping from question to answers, or a table "
     "with the columns question and answer"
@@ -35,47 +37,30 @@ class AnswerTable:
 
 
 @dataclass(frozen=True, eq=False)
-class CodedAnswers:
-    """Answers as codes, which mean something else for each question."""
+class CountedAnswers:
+    """How often each answer to each question was given.
+
+    Attributes
+    ----------
+    questions : Index
+    votes : AnswerVotes
+        Column 0 is of the right answer, the others of wrong ones; without truth all are in the others.
+    names : ndarray of object, shape (n_questions, n_columns)
+        The answer of each column; None where there are fewer.
+    n_samples : ndarray of int, shape (n_questions,)
+        The answers that could be read.
+    n_unread : int
+        Samples that could not be read.
+    votes_per_sample : float
+        What a sample counts, where votes have weights: equal ones count 1.
+    """
 
     questions: pd.Index[Any]
-    codes: IntArray  # shape (n_samples, n_questions); -1 where a question has fewer samples
-    truth: IntArray | None  # code of each question's true answer, -1 where it is not known
-    weight: FloatArray | None  # shape of the codes
-    groups: IntArray | None  # of each question
-    names: NDArray[Any]  # shape (n_questions, n_codes): the answer of each code; None where there are fewer
-
-    @property
-    def n_samples(self) -> IntArray:
-        """The number of answers to each question, shape (n_questions,)."""
-        return np.asarray((self.codes != MISSING).sum(axis=0))
-
-    @property
-    def right(self) -> IntArray:
-        """The codes of the true answers, where they are given."""
-        assert self.truth is not None
-        return self.truth
-
-    def take(self, chosen: NDArray[np.intp]) -> CodedAnswers:
-        """Return some of the questions."""
-        return CodedAnswers(
-            self.questions[chosen],
-            self.codes[:, chosen],
-            None if self.truth is None else self.truth[chosen],
-            None if self.weight is None else self.weight[:, chosen],
-            None if self.groups is None else self.groups[chosen],
-            self.names[chosen],
-        )
-
-    def recoded(self, rng: np.random.Generator) -> CodedAnswers:
-        """Return the same answers with other codes, in random order; the names are left out."""
-        question = np.arange(self.questions.size)
-        known = question[:0] if self.truth is None else np.flatnonzero(self.truth >= 0)
-        own = self.codes[0, :0] if self.truth is None else self.truth[known]
-        order = _random_orders(self.names.shape, known, own, rng)
-        codes = np.where(self.codes == MISSING, MISSING, order[question, self.codes])
-        truth = None if self.truth is None else np.where(self.truth == MISSING, MISSING, order[question, self.truth])
-        return replace(self, codes=codes, truth=truth, names=np.full_like(self.names, None))
+    votes: AnswerVotes
+    names: NDArray[Any]
+    n_samples: IntArray
+    n_unread: int
+    votes_per_sample: float
 
 
 def read_answers(answers: Any, truth: Any, weight: Any, groups: Any) -> AnswerTable:
@@ -231,113 +216,156 @@ def _group_codes(groups: NDArray[Any]) -> IntArray:
 
 
 def _objects(values: Any) -> NDArray[Any]:
+    """Return values as an array of objects; several answers that are all right are one object, a frozenset."""
     found = np.empty(len(values), dtype=object)
-    found[:] = list(values)
+    for place, value in enumerate(values):
+        found[place] = frozenset(value) if isinstance(value, (set, list)) else value
     return found
 
 
-def code_answers(
-    table: AnswerTable, normalize: Normalize | None, *, ignores_unparsed: bool, random_state: int | None
-) -> CodedAnswers:
-    """Return answers with codes in random order for each question, so that no code wins ties more often than others."""
-    words, answers, truth = _factorized(table, normalize)
-    _refuse_other_types(words, answers, truth)
-    if not ignores_unparsed:
-        # What counts as an answer of its own where no answer could be read.
-        words, answers = np.append(words, "(no answer)"), np.where(answers < 0, words.size, answers)
-    kept, known = np.flatnonzero(answers >= 0), np.flatnonzero(truth >= 0)
-    if not kept.size or ((answers[kept] == words.size - 1).all() and not ignores_unparsed):
+def count_answers(table: AnswerTable, normalize: Normalize | None) -> CountedAnswers:
+    """Return how often each answer was given to the questions whose truth is known, or to all if none is."""
+    said = _comparable(table.answer, normalize)
+    truth = None if table.truth is None else [_accepted(each, normalize) for each in table.truth]
+    asked = np.arange(table.questions.size)
+    if truth is not None:
+        asked = np.array([place for place, accepted in enumerate(truth) if accepted], dtype=np.int64)
+        if asked.size < 2:
+            raise InputError(
+                f"The truth of {counted(asked.size, 'question')} is known; at least 2 are needed, better some hundred. "
+                "Without truth, leave it out: the agreement with infinitely many samples needs none."
+            )
+        _refuse_other_types(said, truth)
+    words = _words(said, truth or [])
+    codes = np.fromiter((-1 if word is None else words[word] for word in said), np.int64, len(said))
+    if not (codes >= 0).any():
         raise InputError("No answer could be read: all are None or missing. Check how they are taken from the text.")
-    n_questions, question = table.questions.size, table.question[kept]
-    # The place of each answer among the distinct ones to each question, and the question and the word of these.
-    place, keys = pd.factorize(np.append(question, known) * words.size + np.append(answers[kept], truth[known]))
-    place, asked, said = place.astype(np.int32), keys // words.size, keys % words.size
-    code, n_codes = _random_codes(asked, place[kept.size :], np.random.default_rng(random_state))
-    names = np.full((n_questions, n_codes), None, dtype=object)
-    names[asked, code] = words[said]
-    cell = _place_among_equals(question), question
-    shape = (int(cell[0].max()) + 1, n_questions)
-    return CodedAnswers(
-        table.questions,
-        _filled(shape, MISSING, cell, code[place[: kept.size]]),
-        None if table.truth is None else _filled((n_questions,), MISSING, known, code[place[kept.size :]]),
-        None if table.weight is None else _filled(shape, 0.0, cell, table.weight[kept]),
-        table.groups,
+    place = np.full(table.questions.size, -1)
+    place[asked] = np.arange(asked.size)
+    own = place[table.question]
+    rights = _right_keys(truth, asked, words)
+    return _counted(table, asked, own, codes, rights, np.array(list(words), dtype=object), truth is not None)
+
+
+def _counted(
+    table: AnswerTable, asked: IntArray, own: IntArray, codes: IntArray, rights: IntArray, words: NDArray[Any],
+    has_truth: bool,
+) -> CountedAnswers:  # fmt: skip
+    """Return the votes by question and column from the code of each answer; the keys of right ones are given."""
+    kept = (own >= 0) & (codes >= 0)
+    n_samples = np.bincount(own[kept], minlength=asked.size)
+    # A question of which no sample could be read has one answer, which is wrong and has no name.
+    unread = (own >= 0) & (codes < 0) & (n_samples[np.maximum(own, 0)] == 0)
+    question = np.concatenate([own[kept], own[unread]])
+    code = np.concatenate([codes[kept], np.full(int(unread.sum()), words.size)])
+    weight = np.ones(code.size) if table.weight is None else np.concatenate([table.weight[kept], table.weight[unread]])
+    keys = question * (words.size + 1) + code
+    distinct, cell = np.unique(keys, return_inverse=True)
+    sums, squares = (np.bincount(cell.reshape(-1), each, distinct.size) for each in (weight, weight**2))
+    asked_of, said = distinct // (words.size + 1), distinct % (words.size + 1)
+    is_right = np.isin(distinct, rights)
+    total = np.bincount(asked_of, sums, asked.size)
+    # Weighted votes are worth as many equal ones as have a mean of the same variance.
+    worth = total / np.maximum(np.bincount(asked_of, squares, asked.size), NEGLIGIBLE)
+    # Rounded, so that equal votes stay equal whatever the unit of their weights.
+    sums = np.round(sums * worth[asked_of], 9)
+    order = np.lexsort((-sums, is_right, asked_of))
+    order = order[~is_right[order]]
+    column = 1 + _place_among_equals(asked_of[order])
+    counts = np.zeros((asked.size, int(column.max(initial=1)) + 1))
+    names = np.full(counts.shape, None, dtype=object)
+    named = np.array([*words, None], dtype=object)
+    counts[asked_of[order], column], names[asked_of[order], column] = sums[order], named[said[order]]
+    # Where several answers are right, any of them is, and their votes count together.
+    np.add.at(counts[:, 0], asked_of[is_right], sums[is_right])
+    # Of several the first one has the name.
+    names[rights[::-1] // (words.size + 1), 0] = words[rights[::-1] % (words.size + 1)]
+    n_answers = max(len(set(words[codes[kept]].tolist()) | set(names[:, 0].tolist()) - {None}), 2)
+    groups = None if table.groups is None else np.unique(table.groups[asked], return_inverse=True)[1].reshape(-1)
+    given = np.maximum(n_samples, np.bincount(own[unread], minlength=asked.size))
+    return CountedAnswers(
+        table.questions[asked],
+        AnswerVotes(counts, has_truth, n_answers, groups),
         names,
+        given,
+        int(((own >= 0) & (codes < 0)).sum()),
+        float(counts.sum() / max(given.sum(), 1)),
     )
 
 
-def _filled(shape: tuple[int, ...], empty: float, cell: Any, values: NDArray[Any]) -> NDArray[Any]:
-    found = np.full(shape, empty, dtype=values.dtype)
-    found[cell] = values
-    return found
+def _place_among_equals(question: IntArray) -> IntArray:
+    """Return how many answers to the same question come before each, where those of a question are together."""
+    starts = np.flatnonzero(np.diff(question, prepend=-1))
+    lengths = np.diff(np.append(starts, question.size))
+    return np.asarray(np.arange(question.size) - np.repeat(starts, lengths))
 
 
-def _factorized(table: AnswerTable, normalize: Normalize | None) -> tuple[NDArray[Any], IntArray, IntArray]:
-    """Return the distinct answers, the position among them of each answer, and that of each question's true one."""
-    n_answers = table.answer.size
-    said = table.answer if table.truth is None else np.concatenate([table.answer, table.truth])
-    values = said if normalize is None else _normalized(said, normalize)
+def _comparable(said: NDArray[Any], normalize: Normalize | None) -> list[Any]:
+    """Return answers in the form in which they are compared, None for what could not be read."""
+    return [None if is_unread(answer) else _normalized(answer, normalize) for answer in said.tolist()]
+
+
+def is_unread(answer: Any) -> bool:
+    """Return whether an answer is missing, blank, or what evaluation tools write where none could be read."""
+    if isinstance(answer, str):
+        return answer.strip() in ("", UNREAD)
+    return answer is None or answer is pd.NA or bool(np.ndim(answer) == 0 and answer != answer)
+
+
+def _normalized(answer: Any, normalize: Normalize | None) -> Any:
+    if normalize is None:
+        return answer
     try:
-        codes, words = pd.factorize(values)
+        found = normalize(answer)
+    except Exception as error:  # a user's function may raise anything
+        raise InputError(
+            f"normalize fails for the answer {shown(answer, 60)} ({type(error).__name__}: "
+            f"{one_line(str(error))}). Let it return None for what cannot be read."
+        ) from error
+    return None if is_unread(found) else found
+
+
+def _accepted(truth: Any, normalize: Normalize | None) -> list[Any]:
+    """Return the answers that are right; of a set or a list any of them is. Empty where the truth is not known."""
+    given = list(truth) if isinstance(truth, frozenset) else [truth]
+    return [found for each in given if not is_unread(each) and (found := _normalized(each, normalize)) is not None]
+
+
+def _words(said: list[Any], truth: list[list[Any]]) -> dict[Any, int]:
+    """Return a code for each distinct answer, in the order in which they first appear."""
+    words: dict[Any, int] = {}
+    try:
+        for word in [*said, *(each for accepted in truth for each in accepted)]:
+            if word is not None:
+                words.setdefault(word, len(words))
     except TypeError as error:
         raise InputError(
             f"answers cannot be compared ({one_line(str(error))}); make each a text, a number or a tuple, for example "
             "with normalize=str."
         ) from error
-    codes = codes.astype(np.int32)
-    return np.asarray(words, dtype=object), codes[:n_answers], codes[n_answers:]
+    return words
 
 
-def _refuse_other_types(words: NDArray[Any], answers: IntArray, truth: IntArray) -> None:
+def _right_keys(truth: list[list[Any]] | None, asked: IntArray, words: dict[Any, int]) -> IntArray:
+    """Return the keys of the right answers, the position of the question and the code in one number."""
+    if truth is None:
+        return np.zeros(0, dtype=np.int64)
+    n_codes = len(words) + 1
+    return np.array(
+        [place * n_codes + words[each] for place, question in enumerate(asked) for each in truth[question]],
+        dtype=np.int64,
+    )
+
+
+def _refuse_other_types(said: list[Any], truth: list[list[Any]]) -> None:
     """Refuse answers of which all are texts where no truth is one, or the other way round: none would be right."""
-    kinds = [{isinstance(words[code], str) for code in np.unique(codes[codes >= 0])} for codes in (answers, truth)]
-    if kinds[0] == {not is_text for is_text in kinds[1]} and len(kinds[1]) == 1:
+    kinds = [
+        {isinstance(each, str) for each in said if each is not None},
+        {isinstance(each, str) for accepted in truth for each in accepted},
+    ]
+    if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
         named = ["texts" if True in kind else "not texts" for kind in kinds]
         raise InputError(
             f"The answers are {named[0]} and the true ones are {named[1]}, so that no answer would be right. Pass both "
             "in one form, for example with normalize=str."
         )
-
-
-def _normalized(said: NDArray[Any], normalize: Normalize) -> NDArray[Any]:
-    found = np.empty(said.size, dtype=object)
-    for place, answer in enumerate(said):
-        try:
-            found[place] = None if answer is None or answer is pd.NA or answer != answer else normalize(answer)
-        except Exception as error:  # a user's function may raise anything
-            raise InputError(
-                f"normalize fails for the answer {shown(answer, 60)} ({type(error).__name__}: "
-                f"{one_line(str(error))}). Let it return None for what cannot be read."
-            ) from error
-    return found
-
-
-def _random_codes(asked: AnyIntArray, true: AnyIntArray, rng: np.random.Generator) -> tuple[AnyIntArray, int]:
-    """Return codes of the distinct answers in random order, each equally often of a `true` one, and their number."""
-    local = _place_among_equals(asked)
-    n_codes = max(int(local.max()) + 1, 2)
-    order = _random_orders((int(asked.max()) + 1, n_codes), asked[true], local[true], rng)
-    return order[asked, local], n_codes
-
-
-def _random_orders(
-    shape: tuple[int, ...], question: AnyIntArray, own: AnyIntArray, rng: np.random.Generator
-) -> AnyIntArray:
-    """Return random orders of codes, in which true answers, now of the codes `own`, have each code equally often."""
-    order = np.argsort(rng.random(shape), axis=1).astype(np.int32)
-    wanted = rng.permutation(np.arange(question.size) % shape[1])
-    other = np.argmax(order[question] == wanted[:, None], axis=1)
-    order[question, other] = order[question, own]
-    order[question, own] = wanted
-    return order
-
-
-def _place_among_equals(question: AnyIntArray) -> AnyIntArray:
-    """Return how many answers to the same question come before each."""
-    order = np.argsort(question, kind="stable")
-    counts = np.bincount(question)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    place = np.empty(question.size, dtype=np.int32)
-    place[order] = np.arange(question.size) - first
-    return place

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlflow
 import pytest
@@ -20,7 +21,7 @@ from ens_plugin.report.result import Costs, LinearCost
 from ens_plugin.sizing.truncate import Check
 from tests.registry.registry import stub_artifacts
 from tests.reports import HOSTILE_STRINGS, classification_report
-from tests.tracking.stores import MLFLOW_WARNINGS, new_store, tracking_to
+from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
 
 pytestmark = MLFLOW_WARNINGS
 
@@ -89,14 +90,32 @@ def test_json_has_the_documented_fields_and_no_others() -> None:
     assert set(content["checks"][0]) == {"name", "passed", "value", "limit", "sentence"}
 
 
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
 @pytest.fixture
-def rightsize(embedded_store: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(
+    embedded_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     stub_artifacts(monkeypatch)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X.assign(diagnosis=y).to_parquet("train.parquet")
-    rows = ("--data", "train.parquet", "--target", "diagnosis")
-    return lambda model, *more, uri=embedded_store: run("rightsize", model, *rows, "--tracking-uri", uri, *more)
+
+    def run(model: str, *arguments: str, uri: str = embedded_store) -> Outcome:
+        rows = ("--data", "train.parquet", "--target", "diagnosis")
+        with tracking_to(None), pytest.raises(SystemExit) as end:
+            main(["rightsize", model, *rows, "--tracking-uri", uri, *arguments])
+        return Outcome(int(end.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -116,22 +135,22 @@ def embedded_store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.slow
-def test_a_cut_is_a_yes_and_so_is_nothing_to_cut(rightsize: Run, embedded_store: str) -> None:
-    first = rightsize("models:/cancer/1", *WANTED, "--format", "json")
+def test_a_cut_is_a_yes_and_so_is_nothing_to_cut(run: Run, embedded_store: str) -> None:
+    first = run("models:/cancer/1", *WANTED, "--format", "json")
     assert (first.code, first.err) == (0, "")
     content = json.loads(first.out)
     made = content["model"]
     assert (content["outcome"], made["name"]) == ("logged", "cancer")
     client = mlflow.MlflowClient(embedded_store)
     assert client.get_model_version("cancer", made["version"]).tags["ens.parent"] == "models:/cancer/1"
-    second = rightsize(f"models:/cancer/{made['version']}", *WANTED, "--register", "other")
+    second = run(f"models:/cancer/{made['version']}", *WANTED, "--register", "other")
     assert (second.code, second.err) == (0, "")
     assert "Nothing to cut" in second.out
     assert [model.name for model in client.search_registered_models()] == ["cancer"]
 
 
-def test_no_size_large_enough_is_a_no(rightsize: Run) -> None:
-    found = rightsize("models:/cancer/1", "--tolerance", "0.0001", "--max-size", "101")
+def test_no_size_large_enough_is_a_no(run: Run) -> None:
+    found = run("models:/cancer/1", "--tolerance", "0.0001", "--max-size", "101")
     assert (found.code, found.err) == (1, "")
     assert "not even 101 are sure to be enough" in found.out
 
@@ -145,17 +164,23 @@ def test_no_size_large_enough_is_a_no(rightsize: Run) -> None:
         ("models:/cancer/1", ("--criterion", "agreement", "--tolerance", "0.3"), "pass held-out rows with --holdout"),
     ],
 )
-def test_what_cannot_be_told_is_no_answer(model: str, arguments: tuple[str, ...], message: str, rightsize: Run) -> None:
-    found = rightsize(model, *arguments)
+def test_what_cannot_be_told_is_no_answer(model: str, arguments: tuple[str, ...], message: str, run: Run) -> None:
+    found = run(model, *arguments)
     assert (found.code, found.out) == (2, "")
     # Lines break where the path of the store lets them.
     assert message.lower() in " ".join(found.err.lower().split())
     assert "Traceback" not in found.err
 
 
-def test_a_failed_check_is_a_no(rightsize: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_server_is_no_answer(run: Run) -> None:
+    found = run("models:/cancer/1", uri=DOWN)
+    assert (found.code, found.out) == (2, "")
+    assert "cannot be reached" in found.err
+
+
+def test_a_failed_check_is_a_no(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.sizing.truncate.cut_checks", lambda *_: (replace(CHECKS[1], passed=False),))
-    found = rightsize("models:/cancer/1", *WANTED)
+    found = run("models:/cancer/1", *WANTED)
     assert found.code == 1
     assert "FAILED: 51 members" in found.out
     assert "nothing logged" in " ".join(found.out.split()).lower()

@@ -265,7 +265,7 @@ def test_answers_in_markdown_are_lines_without_markup(name: str) -> None:
     [
         ("RandomForestClassifier", "tree"), ("ExtraTreesRegressor", "tree"), ("XGBRFClassifier", "tree"),
         ("Booster", "tree"), ("LGBMClassifier", "tree"), ("BaggingClassifier", "model"), ("CustomEnsemble", "model"),
-        ("Mystery", "member"), ("AnswerEnsemble", "sample"),
+        ("Mystery", "member"),
     ],
 )  # fmt: skip
 def test_members_are_called_what_they_are(model: str, noun: str) -> None:

@@ -1,42 +1,28 @@
 from __future__ import annotations
 
 import json
-import math
-import struct
-import warnings
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import mlflow
-import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.cli import read_table
 from ens_plugin.errors import InputError, TrackingError
 from ens_plugin.findings import codes_of
 from ens_plugin.report.answers import headline
-from ens_plugin.report.result import LabelErrors
 from ens_plugin.tracking.log import (
-    DESCRIPTION_LIMIT,
-    charted_sizes,
     curve_values,
-    draw_figures,
     log_report,
-    merge_description,
-    render_artifacts,
     scalar_values,
-    write_data,
 )
 from tests.reports import all_reports, capped_report, classification_report, regression_report, with_doubts
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, linked_metrics

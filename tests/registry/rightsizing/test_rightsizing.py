@@ -9,6 +9,7 @@ from typing import Any
 
 import mlflow
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
@@ -88,6 +89,18 @@ def outputs(model: Any, rows: Any) -> Any:
     return model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_nullable_and_categorical_labels_give_the_same_size(embedded: Client, name: str) -> None:
+    words = pd.Series(pd.Categorical(np.array(["no", "yes"])[Y], categories=["unused", "yes", "no"]), index=Y.index)
+    found = [
+        rightsize(log(Case("sklearn", forest().fit(X, y), X, y, CLOUDPICKLE), None).model_uri, X, y, **EASY).report
+        for y in (Y, words, pd.Series(Y, dtype="boolean"))
+    ]
+    forest.cache_clear()
+    assert found[0].metrics() == found[1].metrics() == found[2].metrics()
+
+
 @pytest.mark.fast_cases("forest", "lightgbm booster")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("kind", CASES)
@@ -124,8 +137,7 @@ def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: s
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
-    beside: Any = embedded.get_experiment_by_name("tests")
-    elsewhere = embedded.create_experiment(f"elsewhere {name}", artifact_location=beside.artifact_location)
+    elsewhere = embedded.create_experiment(f"elsewhere {name}", artifact_location=_artifacts(embedded))
     mlflow.set_experiment(experiment_id=elsewhere)
     source = log(Case("sklearn", forest(), options=CLOUDPICKLE), name)
     mlflow.set_experiment("tests")
@@ -163,6 +175,29 @@ def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
     assert linked["ens.rightsize.latency_after"] == [found.costs.latency.at(size)]
     assert "ens.rightsize.agreement" not in linked
     assert embedded.get_logged_model(source.model_id).metrics in (None, [])
+
+
+def _artifacts(client: Client) -> str:
+    experiment = client.get_experiment_by_name("tests")
+    assert experiment is not None
+    return str(experiment.artifact_location)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_a_model_without_a_version_is_registered_on_demand_only(embedded: Client, name: str) -> None:
+    source = log(Case("sklearn", forest(), options=CLOUDPICKLE), None)
+    versions = counts(embedded).versions
+    by_id = rightsize(f"models:/{source.model_id}", X, Y, **EASY)
+    assert by_id.logged is not None
+    assert (by_id.logged.name, by_id.logged.version) == (None, None)
+    assert counts(embedded).versions == versions
+    by_run = rightsize(f"runs:/{source.run_id}/forest", X, Y, register=name, **EASY)
+    assert by_run.logged is not None
+    assert (by_run.logged.name, by_run.logged.version) == (name, "1")
+    tags = embedded.get_model_version(name, "1").tags
+    assert tags["ens.parent"] == f"runs:/{source.run_id}/forest"
+    assert "ens.parent_version" not in tags
 
 
 @pytest.mark.usefixtures("quick")
@@ -236,6 +271,14 @@ def test_autologging_makes_no_runs_of_the_members_timed(embedded: Client, name: 
     assert counts(embedded) == Counts(before.runs + 1, before.models + 1, before.versions + 1)
 
 
+def test_the_sentence_hides_control_characters() -> None:
+    assert "\x1b" not in Rightsizing("models:/a\x1b[2J/1", "logged", report_on_forest()).sentence
+
+
+def cut_to(report: EnsembleReport, n_members: int) -> EnsembleReport:
+    return replace(report, n_members=n_members)
+
+
 def test_printed_it_tells_what_became_of_the_model() -> None:
     report = report_on_forest()
     checks = (
@@ -245,13 +288,7 @@ def test_printed_it_tells_what_became_of_the_model() -> None:
     size = report.recommended_size
     assert size is not None
     found = Rightsizing(
-        "models:/churn/7",
-        "logged",
-        report,
-        replace(report, n_members=size),
-        checks,
-        None,
-        LoggedCut("abc", "m-1", "churn", "8"),
+        "models:/churn/7", "logged", report, cut_to(report, size), checks, None, LoggedCut("abc", "m-1", "churn", "8")
     )
     text = " ".join(str(found).split())
     assert text == (

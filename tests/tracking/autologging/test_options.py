@@ -34,7 +34,7 @@ from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import InputError
 from ens_plugin.tracking.autologging import FinishedFit, findings_on_steps
 from ens_plugin.tracking.digest import data_digest
-from ens_plugin.tracking.settings import AutologOptions
+from ens_plugin.tracking.settings import LOCKS, AutologOptions
 from ens_plugin.tracking.uploads import send_report, wait_until_sent
 from tests.extras import INSTALL, lightgbm, xgboost
 from tests.tracking.autologged_fits import (

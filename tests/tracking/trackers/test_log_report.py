@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-import mlflow
 import numpy as np
 import pytest
 
-from ens_plugin import EnsembleReport, log_report
+from ens_plugin import log_report
 from ens_plugin.errors import InputError
-from ens_plugin.tracking import Tracker
 from ens_plugin.tracking.log import curve_values, report_parts, scalar_values
 from ens_plugin.tracking.trackers import check_tracker
 from tests.reports import all_reports, classification_report

@@ -1,0 +1,482 @@
+r"""What infinitely many samples would answer to each question, drawn given the few samples that there are.
+
+Answers to different questions have nothing in common. Of one question the votes tell how often the right answer was
+given, :math:`k` of :math:`n`, and into which equal answers the others fall, :math:`c_1, \dots, c_m`. Its shares are
+modelled by three numbers: the **right** answer has a share :math:`t`; of the rest, one wrong answer, the **rival**, has
+a share :math:`w`; and what is left is split at random by a Poisson-Dirichlet distribution of concentration
+:math:`\theta`, which near 0 is one answer more, and large is many that hardly come twice. Counts c with the sum n, of
+such a split alone, have the chance (Ewens 1972)
+
+.. math:: E_\theta(c) = \frac{\theta^m \prod_i (c_i - 1)!}{\theta (\theta + 1) \cdots (\theta + n - 1)},
+
+and a question's votes, whose rival is any wrong answer that was given or one that was not,
+
+.. math:: t^k (1-t)^{n-k} \Bigl\{(1-w)^{n-k} E_\theta(c) + \sum_i w^{c_i} (1-w)^{n-k-c_i} E_\theta(c_{-i})\Bigr\}.
+
+Without truth there is no right answer, so that t is 0 and the rival is the leading answer. The distribution of
+:math:`(t, w, \theta)` over questions has a density that is constant in the cells of a grid. Its logarithm is a
+polynomial, fitted by penalised likelihood (Efron 2016). Given a question's votes, its shares are drawn: a cell, which
+answer is the rival, :math:`t` and :math:`w` by their Beta distributions within the cell, and the split by its Dirichlet
+distribution given the counts. Every figure is an average over these draws. For its interval, draws are moved along the
+slopes of the posterior means, by normal errors of the coefficients.
+
+References
+----------
+Efron, B. (2016). Empirical Bayes deconvolution estimates. Biometrika 103, 1-20.
+Ewens, W. J. (1972). The sampling theory of selectively neutral alleles. Theoretical Population Biology 3, 87-112.
+Rubin, D. B. (1981). The Bayesian bootstrap. The Annals of Statistics 9, 130-134.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, gammaln, ndtri
+
+from ens_plugin.core.validation import FloatArray, IntArray
+
+# Edges of cells at equal distances of asin(sqrt(share)), at which the votes of a share have the same variance.
+RIGHT_EDGES = np.sin(np.linspace(0.0, np.pi / 2.0, 17)) ** 2
+RIVAL_EDGES = np.sin(np.linspace(0.0, np.pi / 2.0, 9)) ** 2
+CONCENTRATIONS = np.geomspace(0.05, 300.0, 8)
+# The largest powers of t, w and theta in the logarithm of the density, and of their products.
+POWERS, MOST_POWERS = (6, 3, 3), 4
+# Of the squared coefficients, which keeps those that no vote tells of from growing.
+PENALTY = 0.3
+N_DRAWS = 60
+# Questions for which shares are drawn; of more, so many spread over all kinds of votes stand for the others.
+MOST_QUESTIONS = 1000
+# Parts of the split that were not given yet and are told apart; the rest is of answers that come once.
+N_PARTS = 8
+# Answers with the largest shares, which are told apart where votes are drawn.
+N_RIVALS = 6
+
+
+# What other answers than two can have of the shares where two are possible.
+ONE_ANSWER = 1e-9
+SMALLEST = 1e-300
+# A ratio whose exponential is still finite where hundreds are added.
+LARGEST_LOG = 690.0
+# Numbers of samples that are tabulated; between them figures are interpolated in the logarithm of the size.
+SIZES = np.unique(np.concatenate([np.arange(1, 9), np.geomspace(10, 1_000_000, 16).astype(np.int64)]))
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerVotes:
+    """How often each answer to each question was given, shape (n_questions, n_answers), in columns of its own.
+
+    Column 0 is the right answer where `has_truth`, and empty otherwise; the others are wrong answers, the most frequent
+    first.  `n_answers` is how many answers a question has at most, and `groups` tells which belong together.
+    """
+
+    counts: FloatArray
+    has_truth: bool
+    n_answers: float
+    groups: NDArray[np.integer] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ShareDraws:
+    """What majorities of :data:`SIZES` samples, and of infinitely many, do in each draw of the shares.
+
+    Attributes
+    ----------
+    right, agreed : ndarray, shape (2, n_draws, n_sizes + 1)
+        Share of these questions whose majority is right, and is that of infinitely many samples.  The first axis is of
+        two independent sets of votes for the same shares: their covariance is without the luck of the votes.
+    new_right : ndarray, shape (2, n_draws, n_sizes + 1)
+        The same as `right` for other questions like these.
+    one_right, all_right : ndarray, shape (n_sizes + 1,)
+        Share of the questions with at least one right answer among as many samples, and with right ones only.
+    right_of_question, agreed_of_question : ndarray, shape (n_questions, n_sizes + 1)
+        Chance that the majority of as many samples of a question is right, and that of infinitely many.
+    overturned : ndarray, shape (n_questions,)
+        Chance that infinitely many samples have another majority than those at hand.
+    """
+
+    right: FloatArray
+    agreed: FloatArray
+    new_right: FloatArray
+    one_right: FloatArray
+    all_right: FloatArray
+    right_of_question: FloatArray
+    agreed_of_question: FloatArray
+    overturned: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Cells of the right answer's share, the rival's and the concentration, in this order; some may be one alone."""
+
+    right: FloatArray  # edges, shape (n_cells, 2); an empty cell at 0 is a share of exactly 0
+    rival: FloatArray
+    concentration: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return len(self.right), len(self.rival), self.concentration.size
+
+    @cached_property
+    def basis(self) -> FloatArray:
+        """Orthonormal polynomials of the cells, shape (n_cells, n_terms), without the constant."""
+        axes = [np.arcsin(np.sqrt(edges.mean(axis=1))) for edges in (self.right, self.rival)]
+        places = [place.reshape(-1) for place in np.meshgrid(*axes, np.log(self.concentration), indexing="ij")]
+        scaled = [(place - place.mean()) / (np.ptp(place) or 1.0) for place in places]
+        powers = {
+            tuple(np.bincount(chosen, minlength=3)[:3])
+            for degree in range(1, max(POWERS) + 1)
+            for chosen in combinations_with_replacement(range(3), degree)
+        }
+        columns = [np.ones(places[0].size)]
+        for power in sorted(powers, key=lambda each: (sum(each), each)):
+            is_product = np.count_nonzero(power) > 1
+            if all(own <= most for own, most in zip(power, POWERS, strict=True)) and not (
+                is_product and sum(power) > MOST_POWERS
+            ):
+                columns.append(np.prod([place**own for place, own in zip(scaled, power, strict=True)], axis=0))
+        # Questions that are never answered right are a kind of their own.
+        columns.append((self.right[:, 1] == 0.0).repeat(places[0].size // len(self.right)).astype(np.float64))
+        # Of a single cell there are no powers.
+        columns = [columns[0], *(column for column in columns[1:] if np.ptp(column) > 0.0)]
+        return np.asarray(np.linalg.qr(np.column_stack(columns))[0][:, 1:] * np.sqrt(places[0].size))
+
+
+def _cells(edges: FloatArray) -> FloatArray:
+    return np.column_stack([edges[:-1], edges[1:]])
+
+
+def _grid(votes: AnswerVotes) -> _Grid:
+    """Return the cells; without truth nothing is right, and of two answers the rival is the only other one."""
+    never, right, rival = np.zeros((1, 2)), _cells(RIGHT_EDGES), _cells(RIVAL_EDGES)
+    if votes.n_answers > 2:
+        return _Grid(np.vstack([never, right]) if votes.has_truth else never, rival, CONCENTRATIONS)
+    if votes.has_truth:
+        return _Grid(right, np.array([[1.0 - ONE_ANSWER, 1.0]]), np.ones(1))
+    return _Grid(never, right, np.array([ONE_ANSWER]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """Questions with different votes, and what the cells of the grid give them.
+
+    Attributes
+    ----------
+    votes : ndarray, shape (n_records, n_answers)
+    kind : ndarray of int, shape (n_questions,)
+        The record of each question.
+    likelihood : ndarray, shape (n_records, n_cells)
+        Relative to the largest of each record.
+    rivals : ndarray, shape (n_pairs, n_rival_cells, n_concentrations)
+        The chance of a record whose rival has v of n wrong votes, relative to that of a rival that was not given, for
+        each pair (v, n) that occurs.
+    pair : ndarray of int, shape (n_records, n_answers - 1)
+        The pair of each wrong answer.
+    """
+
+    votes: FloatArray
+    kind: IntArray
+    likelihood: FloatArray
+    rivals: FloatArray
+    pair: IntArray
+
+
+def _records(counts: FloatArray, grid: _Grid) -> _Records:
+    records, kind = np.unique(counts, axis=0, return_inverse=True)
+    right, wrong = records[:, 0], records[:, 1:]
+    n_wrong = wrong.sum(axis=1)
+    pairs, pair = np.unique(
+        np.column_stack([wrong.reshape(-1), np.repeat(n_wrong, wrong.shape[1])]), axis=0, return_inverse=True
+    )
+    rivals = _log_rivals(pairs, grid)
+    pair = pair.reshape(wrong.shape)
+    with np.errstate(over="ignore"):
+        ratio = np.exp(np.minimum(rivals, LARGEST_LOG))
+    total = 1.0 + np.where((wrong > 0)[..., None, None], ratio[pair], 0.0).sum(axis=1)
+    log_rest = (
+        _log_mean(np.zeros_like(n_wrong), n_wrong, grid.rival)[:, :, None]
+        + _log_ewens(wrong, grid.concentration)[:, None, :]
+        + np.log(total)
+    )
+    log = _log_mean(right, n_wrong, grid.right)[:, :, None, None] + log_rest[:, None]
+    log = log.reshape(len(records), -1)
+    return _Records(
+        records, kind.reshape(-1), np.exp(log - log.max(axis=1, keepdims=True)), ratio, np.asarray(pair, dtype=np.int64)
+    )
+
+
+def _log_mean(successes: FloatArray, failures: FloatArray, cells: FloatArray) -> FloatArray:
+    """Return the logarithm of the mean of s^successes (1 - s)^failures over shares s in each cell."""
+    a, b = successes[:, None] + 1.0, failures[:, None] + 1.0
+    low, high = cells.T
+    found = betaln(a, b) + np.log(np.maximum(_mass(a, b, low, high), SMALLEST) / np.maximum(high - low, SMALLEST))
+    # An empty cell at 0 is a share of exactly 0.
+    return np.where(high == 0.0, np.where(successes[:, None] > 0.0, -np.inf, 0.0), found)
+
+
+def _mass(a: FloatArray, b: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the mass of Beta distributions between two shares, precise in both tails."""
+    lower, upper = betainc(a, b, high) - betainc(a, b, low), betaincc(a, b, low) - betaincc(a, b, high)
+    return np.asarray(np.where(low > a / (a + b), upper, lower))
+
+
+def _log_ewens(votes: FloatArray, concentration: FloatArray) -> FloatArray:
+    """Return the logarithm of the chance of votes for the answers of a split, shape (n_records, n_concentrations)."""
+    n_answers = (votes > 0).sum(axis=1)[:, None]
+    of_answers = np.where(votes > 0, gammaln(np.where(votes > 0, votes, 1.0)), 0.0).sum(axis=1)[:, None]
+    of_rest = gammaln(concentration) - gammaln(concentration + votes.sum(axis=1)[:, None])
+    return np.asarray(n_answers * np.log(concentration) + of_answers + of_rest)
+
+
+def _log_rivals(pairs: FloatArray, grid: _Grid) -> FloatArray:
+    """Return the logarithm of the chance that the rival has v of n wrong votes, relative to none of them."""
+    own, total = pairs.T
+    as_rival = _log_mean(own, total - own, grid.rival) - _log_mean(np.zeros_like(own), total, grid.rival)
+    theta = grid.concentration
+    without = (
+        gammaln(theta + total[:, None])
+        - gammaln(theta + (total - own)[:, None])
+        - np.log(theta)
+        - gammaln(np.maximum(own, 1e-9))[:, None]
+    )
+    return np.asarray(as_rival[:, :, None] + without[:, None, :])
+
+
+def _density(coefficients: FloatArray, basis: FloatArray) -> FloatArray:
+    """Return the share of questions in each cell, for each row of coefficients."""
+    log = coefficients @ basis.T
+    density = np.exp(log - log.max(axis=-1, keepdims=True))
+    return np.asarray(density / density.sum(axis=-1, keepdims=True))
+
+
+def _fit(
+    records: _Records, basis: FloatArray, kind: IntArray, groups: NDArray[np.integer] | None, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Return the coefficients of the density, and draws of their errors; `kind` is the record of each question."""
+    likelihood, counts = records.likelihood, np.bincount(kind).astype(np.float64)
+
+    def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
+        density = _density(coefficients, basis)
+        chance = likelihood @ density
+        expected = density * ((counts / chance) @ likelihood)
+        slope = basis.T @ (expected - counts.sum() * density) - PENALTY * coefficients
+        return float(-counts @ np.log(chance) + 0.5 * PENALTY * coefficients @ coefficients), -slope
+
+    fitted = minimize(loss, np.zeros(basis.shape[1]), jac=True, method="L-BFGS-B").x
+    density = _density(fitted, basis)
+    scores = (likelihood * density / (likelihood @ density)[:, None]) @ basis - density @ basis
+    information = scores.T @ (scores * counts[:, None]) + PENALTY * np.eye(fitted.size)
+    spread = scores.T @ (scores * counts[:, None])
+    if groups is not None:
+        # Questions of one group are not independent.
+        summed = np.zeros((int(groups.max()) + 1, fitted.size))
+        np.add.at(summed, groups, scores[kind])
+        spread = summed.T @ summed
+    inverse = np.linalg.inv(information)
+    values, vectors = np.linalg.eigh(inverse @ spread @ inverse)
+    noise = rng.standard_normal((N_DRAWS, fitted.size)) * np.sqrt(np.maximum(values, 0.0))
+    return fitted, np.asarray((noise - noise.mean(axis=0)) @ vectors.T)
+
+
+def draw_majorities(votes: AnswerVotes, random_state: int | None, votes_per_sample: float = 1.0) -> ShareDraws:
+    """Return what majorities of each size do, by draws of the shares of the answers to these questions."""
+    rng = np.random.default_rng(random_state)
+    grid = _grid(votes)
+    some, stand_in = _spread_over_kinds(votes.counts)
+    records = _records(votes.counts[some], grid)
+    fitted, moves = _fit(records, grid.basis, records.kind[stand_in], votes.groups, rng)
+    weights = records.likelihood * _density(fitted, grid.basis)
+    expected = (weights / weights.sum(axis=1, keepdims=True)) @ grid.basis
+    groups = None if votes.groups is None else votes.groups[some]
+    sizes = np.maximum(np.round(SIZES * votes_per_sample), 1.0).astype(np.int64)
+    ends = np.append(sizes, np.inf)
+    figures, none_right, all_right = [], np.zeros(ends.size), np.zeros(ends.size)
+    of_questions, overturned = np.zeros((2, some.size, ends.size)), np.zeros(some.size)
+    slopes = np.zeros((2, ends.size, fitted.size))
+    for _ in range(N_DRAWS):
+        cell = _drawn_cells(weights, records.kind, rng)
+        shares = _drawn_shares(records, grid, cell, rng)
+        right, agreed = _majorities(shares, sizes, rng)
+        figures.append([right.mean(axis=1), agreed.mean(axis=1), _of_new(right, groups, rng)])
+        all_right += (shares[:, :1] ** ends).mean(axis=0)
+        none_right += ((1.0 - shares[:, :1]) ** ends).mean(axis=0)
+        both = np.stack([right.mean(axis=0), agreed.mean(axis=0)])
+        of_questions += both
+        # The slope of a posterior mean is its covariance with the terms.
+        slopes += both.transpose(0, 2, 1) @ (grid.basis[cell] - expected[records.kind]) / some.size
+        overturned += 1.0 - _leads(votes.counts[some], shares[:, :-1].argmax(axis=1))
+    of_right, of_agreed, of_new = (np.stack(each, axis=1) for each in zip(*figures, strict=True))
+    moved_right, moved_agreed = moves @ slopes.transpose(0, 2, 1) / N_DRAWS
+    of_right, of_agreed, of_new = of_right + moved_right, of_agreed + moved_agreed, of_new + moved_right
+    right_of_question, agreed_of_question = (of_questions / N_DRAWS)[:, stand_in]
+    return ShareDraws(
+        right=of_right,
+        agreed=of_agreed,
+        new_right=of_new,
+        one_right=1.0 - none_right / N_DRAWS,
+        all_right=all_right / N_DRAWS,
+        right_of_question=right_of_question,
+        agreed_of_question=agreed_of_question,
+        overturned=overturned[stand_in] / N_DRAWS,
+    )
+
+
+def _spread_over_kinds(counts: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return questions that stand for all, evenly spread over their votes, and which of them stands for each."""
+    kind = np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)
+    n_some = min(kind.size, MOST_QUESTIONS)
+    order = np.argsort(kind, kind="stable")
+    some = order[(np.arange(n_some) * 2 + 1) * kind.size // (2 * n_some)]
+    stand_in = np.empty(kind.size, dtype=np.int64)
+    stand_in[order] = np.arange(kind.size) * n_some // kind.size
+    return some, stand_in
+
+
+def mean_and_interval(
+    halves: FloatArray, level: float, *, is_share: bool = True
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the means of draws and the ends of their intervals, shape (n_sizes,) each.
+
+    `halves` has the shape (2, n_draws, n_sizes).  The covariance of both halves is the variance without the luck of
+    the votes.  Shares have the quantiles of a Beta distribution, differences of shares those of a normal one.
+    """
+    mean = halves.mean(axis=(0, 1))
+    apart = halves - halves.mean(axis=1, keepdims=True)
+    variance = np.maximum(np.prod(apart, axis=0).mean(axis=0), 0.0)
+    lower, upper = (mean + ndtri(tail) * np.sqrt(variance) for tail in ((1.0 - level) / 2.0, (1.0 + level) / 2.0))
+    if not is_share:
+        return mean, lower, upper
+    mean, lower, upper = (np.clip(each, 0.0, 1.0) for each in (mean, lower, upper))
+    # Of a share whose variance a Beta distribution can have, its quantiles.
+    strength = mean * (1.0 - mean) / np.maximum(variance, SMALLEST) - 1.0
+    is_beta = (strength > 0.0) & (variance > SMALLEST)
+    shape = np.where(is_beta, strength * mean, 1.0), np.where(is_beta, strength * (1.0 - mean), 1.0)
+    tails = betaincinv(*shape, (1.0 - level) / 2.0), betaincinv(*shape, (1.0 + level) / 2.0)
+    return mean, np.where(is_beta, tails[0], lower), np.where(is_beta, tails[1], upper)
+
+
+def _of_new(right: FloatArray, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> FloatArray:
+    """Return the share of right majorities of new questions, by groups or questions drawn with replacement.
+
+    A share of them, drawn as that of what n questions have not shown (Rubin 1981, with one question more), is of a kind
+    that was not seen, of which all or none are right.  So the interval of 25 questions that are all right has a width.
+    """
+    units, unit = np.unique(np.arange(right.shape[1]) if groups is None else groups, return_inverse=True)
+    times = np.bincount(rng.integers(units.size, size=units.size), minlength=units.size)[unit.reshape(-1)]
+    unseen = rng.beta(1.0, units.size)
+    seen = times @ right / max(times.sum(), 1)
+    return np.asarray((1.0 - unseen) * seen + unseen * rng.integers(2))
+
+
+def _drawn_shares(records: _Records, grid: _Grid, cell: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Draw the shares of the answers to each question, shape (n_questions, n_columns).
+
+    The columns are those of the votes, a rival that was not given, other answers that were not, and last the sum of
+    those that come once.
+    """
+    kind = records.kind
+    of_right, of_rival, of_rest = np.unravel_index(cell, grid.shape)
+    votes, place = records.votes[kind], np.arange(kind.size)
+    n_wrong = votes[:, 1:].sum(axis=1)
+    chances = np.where(votes[:, 1:] > 0, records.rivals[records.pair[kind], of_rival[:, None], of_rest[:, None]], 0.0)
+    chances = np.column_stack([chances, np.ones(kind.size)])
+    # The last column is the rival that was not given.
+    rival = _drawn_columns(chances, rng)
+    own = np.column_stack([votes[:, 1:], np.zeros(kind.size)])[place, rival]
+    right = _drawn_in_cell(votes[:, 0], n_wrong, grid.right[of_right], rng)
+    share = _drawn_in_cell(own, n_wrong - own, grid.rival[of_rival], rng)
+    rest = np.column_stack([votes[:, 1:], np.zeros(kind.size)])
+    rest[place, rival] = 0.0
+    split = _drawn_split(rest, grid.concentration[of_rest], rng) * ((1.0 - right) * (1.0 - share))[:, None]
+    split[place, rival] = (1.0 - right) * share
+    return np.column_stack([right, split])
+
+
+def _drawn_cells(weights: FloatArray, kind: IntArray, rng: np.random.Generator) -> IntArray:
+    """Draw a cell for each question by the weights of its record."""
+    total = np.cumsum(weights, axis=1)
+    total /= total[:, -1:]
+    # One search in all records: each is moved by its number.
+    flat = (total + np.arange(len(weights))[:, None]).reshape(-1)
+    found = np.searchsorted(flat, kind + rng.random(kind.size), side="right")
+    return np.asarray(np.minimum(found - kind * weights.shape[1], weights.shape[1] - 1))
+
+
+def _drawn_columns(weights: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Draw a column of each row by its weights."""
+    total = np.cumsum(weights, axis=1)
+    return np.asarray((total <= rng.random((len(weights), 1)) * total[:, -1:]).sum(axis=1))
+
+
+def _drawn_in_cell(
+    successes: FloatArray, failures: FloatArray, cells: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Draw shares by their Beta distribution given the votes, within a cell each."""
+    a, b = successes + 1.0, failures + 1.0
+    low, high = cells.T
+    is_upper = low > a / (a + b)
+    part = rng.random(a.size) * _mass(a, b, low, high)
+    found = np.where(
+        is_upper, betainccinv(a, b, betaincc(a, b, low) - part), betaincinv(a, b, betainc(a, b, low) + part)
+    )
+    return np.clip(found, low, high)
+
+
+def _drawn_split(votes: FloatArray, concentration: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw how the rest is split given the votes, shape (n_questions, n_answers + N_PARTS + 1)."""
+    given = rng.standard_gamma(votes)
+    others = rng.standard_gamma(concentration)
+    total = given.sum(axis=1) + others
+    # Of a small concentration the draw may be 0, and without votes all is of others.
+    others = np.where(total > 0.0, others, 1.0) / np.where(total > 0.0, total, 1.0)
+    given /= np.where(total > 0.0, total, 1.0)[:, None]
+    broken = rng.beta(1.0, concentration[:, None], (concentration.size, N_PARTS))
+    left = np.cumprod(1.0 - broken, axis=1)
+    parts = broken * np.column_stack([np.ones(concentration.size), left[:, :-1]])
+    return np.column_stack([given, others[:, None] * parts, others * left[:, -1]])
+
+
+def _leads(votes: FloatArray, answer: IntArray) -> FloatArray:
+    """Return the chance that an answer wins by the votes at hand, of which equal ones win equally often."""
+    columns = np.column_stack([votes, np.zeros(len(votes))])
+    wins = columns == columns.max(axis=1, keepdims=True)
+    own = np.minimum(answer, votes.shape[1])
+    return np.asarray(wins[np.arange(own.size), own] / wins.sum(axis=1))
+
+
+def _majorities(shares: FloatArray, sizes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Return the chances that majorities are right, and those of infinitely many samples, for two sets of votes.
+
+    Both have the shape (2, n_questions, n_sizes + 1); the last size is infinity.
+    """
+    wrong = shares[:, 1:-1]
+    n_told = min(N_RIVALS, wrong.shape[1])
+    told = -np.sort(-wrong, axis=1)[:, :n_told]
+    columns = np.column_stack([shares[:, 0], told])
+    columns = np.column_stack([columns, np.maximum(1.0 - columns.sum(axis=1), 0.0)])
+    columns /= columns.sum(axis=1, keepdims=True)
+    best, place = columns[:, :-1].argmax(axis=1), np.arange(len(shares))
+    right = np.empty((2, len(shares), sizes.size + 1))
+    agreed = np.ones_like(right)
+    right[:, :, -1] = best == 0
+    for half in range(2):
+        votes = np.zeros(columns.shape, dtype=np.int64)
+        for index, more in enumerate(np.diff(sizes, prepend=0)):
+            # The votes of a size are among those of the next, so that sizes are compared without their luck.
+            votes += rng.multinomial(more, columns)
+            wins = _wins(votes)
+            right[half, :, index], agreed[half, :, index] = wins[:, 0], wins[place, best]
+    return right, agreed
+
+
+def _wins(votes: IntArray) -> FloatArray:
+    """Return the share of each answer in the win of a question; the last column counts answers given once each."""
+    told, once = votes[:, :-1], votes[:, -1]
+    most = np.maximum(told.max(axis=1), np.minimum(once, 1))
+    wins = told == most[:, None]
+    n_tied = wins.sum(axis=1) + np.where(most == 1, once, 0)
+    return np.asarray(wins / np.maximum(n_tied, 1)[:, None])
