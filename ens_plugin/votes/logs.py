@@ -1,15 +1,22 @@
-"""Answers in the logs of evaluation tools, as a table with a row for each sample."""
+"""Answers in the logs of evaluation tools, as a table with a row for each sample.
+
+Files give their records one by one, so that few are in memory at a time.  The fields of the first record tell its tool,
+whose reader takes what it knows of each, and refuses everything else.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
+import math
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pandas as pd
@@ -17,34 +24,31 @@ import pandas as pd
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
 
-Row = tuple[Any, Any, Any]
+Record = dict[str, Any]
+Row = tuple[Any, Any, Any, str | None]  # case, answer, truth, and the system that was asked
 KNOWN = (
-    "Logs of inspect-ai (.eval and .json), samples of lm-evaluation-harness (.jsonl, by --log_samples) and details of "
-    "lighteval (.parquet) are known. Of a table, name the columns: ens-plugin votes FILE --question Q --answer A, "
-    "or analyze_votes(table) where they are question and answer."
+    "Logs of inspect-ai (.eval and .json), samples of lm-evaluation-harness (.jsonl, by --log_samples), results of "
+    "promptfoo (.json and .jsonl) and details of lighteval (.parquet) are known. Of a table, name the columns: "
+    "ens-plugin votes FILE --question Q --answer A, or analyze_votes(table) where they are question and answer."
 )
-# A sign follows no letter and no number, as in 3-5 or in a date; commas are those of thousands.
-NUMBER = re.compile(
-    r"(?:(?<![\w.)])-)?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+)(?:[eE][+-]?\d{1,2}\b)?"
+OTHER_COMPRESSION = (
+    "it is compressed in a way that this Python cannot read. Install zipfile-zstd, or convert the log: inspect log "
+    "convert --to json --output-dir FOLDER FILE"
 )
+INVALID = "[invalid]"  # what filters of lm-evaluation-harness leave where they find nothing
+FAILED = 2  # the reason of promptfoo for a result that is an error, and no verdict
+ARRAYS = (("samples",), ("results", "results"))  # that hold the records of documents
+# Text that a compressed file may unpack to: real logs take 5 to 30 times their size, and small ones any.
+UNPACKED, UNPACKED_TIMES = 2**26, 100
+PIECE, N_ROWS = 4096, 64  # that are unpacked at once
+WORDS = {
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "an object",
+    NoneType: "nothing",
+}  # fmt: skip
 
 
-def last_number(text: Any) -> str | None:
-    """Return the last number in a text in one form, such as 7 for 007, 7.0 and 7e0; None without a number.
-
-    For ``analyze_votes(..., normalize=last_number)``, where answers are whole texts that end with a number.
-
-    Examples
-    --------
-    >>> from ens_plugin.votes import last_number
-    >>> last_number("So she pays $1,250.50."), last_number("I do not know.")
-    ('1250.5', None)
-    """
-    found: list[str] = NUMBER.findall(str(text))
-    if not found:
-        return None
-    number = Decimal(found[-1].replace(",", "")).normalize()
-    return format(number, "f") if number else "0"
+class _UnreadableError(Exception):
+    """What is wrong with a log, as the part of a sentence."""
 
 
 def read_log(path: str | Path) -> pd.DataFrame:
@@ -54,19 +58,24 @@ def read_log(path: str | Path) -> pd.DataFrame:
     ----------
     path : str or Path
         A log of inspect-ai (``.eval`` or ``.json``; epochs are samples), a file of samples of lm-evaluation-harness
-        (``.jsonl``, written with ``--log_samples``; repeats are samples), or details of lighteval (``.parquet``).
+        (``.jsonl``, written with ``--log_samples``; repeats are samples), results of promptfoo (``.json`` or
+        ``.jsonl``, of ``--repeat``), or details of lighteval (``.parquet``).
 
     Returns
     -------
     DataFrame
         Columns `question`, `answer` and `truth`, as :func:`ens_plugin.analyze_votes` takes them.  Of inspect-ai, the
-        answer is the one that the first scorer read, else the whole completion; of the others it is what a filter has
-        left of each sample, else the whole text.
+        answer is that of the first scorer that has read any, or the whole completion where nothing was scored; of
+        promptfoo it is whether the test passed; of the others it is what the first filter has left of each sample, else
+        the whole text.  It is None for what could not be read: an empty text, one that no filter or scorer found an
+        answer in, and an error.  The truth is a frozenset where several answers are accepted, and None where it is not
+        known.  Where promptfoo tested several prompts or providers, each question is of one of them, and the columns
+        `system` and `case` name its parts.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or is none of these.
+        If the file cannot be read whole, or has a form that is not known.
 
     Examples
     --------
@@ -83,88 +92,340 @@ def read_log(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"There is no file {shown(str(path), 200)}; pass the log of an evaluation.")
-    reader = _READERS.get(path.suffix)
-    if reader is None:
+    opener = _OPENERS.get(path.suffix.lower())
+    if opener is None:
         raise InputError(f"{shown(path.name, 80)} has an unknown form. {KNOWN}")
     try:
-        rows = list(reader(path))
-    except NotImplementedError as error:  # of zipfile, for a compression that it does not know
-        raise InputError(
-            f"{shown(path.name, 80)} is compressed in a way that this Python cannot read. Install inspect-ai here, or "
-            "convert the log: inspect log convert --to json --output-dir FOLDER FILE."
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, zipfile.BadZipFile) as error:
-        reason = f"{type(error).__name__}: {one_line(str(error), 120)}"
-        raise InputError(f"{shown(path.name, 80)} cannot be read as such a log ({reason}). {KNOWN}") from error
-    if not rows:
+        table = as_table(_rows(_guarded(opener(path))))
+    except _UnreadableError as error:
+        raise InputError(f"{shown(path.name, 80)} cannot be read as such a log: {error}. {KNOWN}") from error
+    if table.empty:
         raise InputError(f"{shown(path.name, 80)} holds no samples. {KNOWN}")
-    return pd.DataFrame(rows, columns=["question", "answer", "truth"])
+    return table
 
 
-def _of_inspect(samples: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    for sample in samples:
-        if sample.get("error"):
-            continue
-        scores = sample.get("scores") or {}
-        read = [score["answer"] for score in scores.values() if score.get("answer") is not None]
-        # A scorer that read no answer leaves it out, and the sample then has none.
-        answer = read[0] if read else (None if scores else sample["output"]["completion"])
-        yield sample["id"], answer, _first(sample["target"])
+def as_table(rows: Iterable[Row]) -> pd.DataFrame:
+    """Return a table of answers, in which a question is of one system."""
+    names = ("case", "answer", "truth", "system")
+    columns: list[list[Any]] = [[] for _ in names]
+    for row in rows:
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    # As objects, None stays None.
+    table = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in zip(names, columns, strict=True)})
+    if table["system"].nunique() < 2:
+        return table.drop(columns="system").rename(columns={"case": "question"})
+    table.insert(0, "question", table["case"].astype(object) + " | " + table["system"].astype(object))
+    return table[["question", "answer", "truth", "system", "case"]]
 
 
-def _inspect_archive(path: Path) -> Iterator[Row]:
-    if find_spec("inspect_ai") is not None:
-        # Its newer archives are compressed in a way that Python reads from 3.14 on.
-        log = import_module("inspect_ai.log").read_eval_log(str(path))
-        yield from _of_inspect(sample.model_dump() for sample in log.samples or ())
+def _rows(records: Iterator[Record]) -> Iterator[Row]:
+    """Yield the rows of records that are all of the kind of the first."""
+    first = next(records, None)
+    if first is None:
         return
-    with zipfile.ZipFile(path) as archive:
-        names = sorted(name for name in archive.namelist() if re.fullmatch(r"samples/.*\.json", name))
-        yield from _of_inspect(json.loads(archive.read(name)) for name in names)
+    fields, reader = next(
+        ((fields, reader) for fields, reader in _READERS if _has(first, fields)), (frozenset[str](), None)
+    )
+    if reader is None:
+        names = shown(sorted(map(str, first))[:20], 200) if isinstance(first, dict) else _kind(first)
+        raise _UnreadableError(f"its first record has the fields {names}, which are those of no known tool")
+    yield from reader(_alike(chain([first], records), fields))
 
 
-def _inspect_document(path: Path) -> Iterator[Row]:
-    yield from _of_inspect(json.loads(path.read_text(encoding="utf-8"))["samples"])
+def _alike(records: Iterator[Record], fields: frozenset[str]) -> Iterator[Record]:
+    for place, record in enumerate(records, 1):
+        if not _has(record, fields):
+            raise _UnreadableError(f"its record {place} lacks fields that the first has: {', '.join(sorted(fields))}")
+        yield record
 
 
-def _harness_samples(path: Path) -> Iterator[Row]:
-    """Yield the samples of lm-evaluation-harness; of a document that several filters were applied to, those of one."""
-    seen: dict[Any, Any] = {}
-    with path.open(encoding="utf-8") as lines:
-        for line in filter(str.strip, lines):
-            document = json.loads(line)
-            name = document.get("filter")
-            if seen.setdefault(document["doc_id"], name) != name:
-                continue
-            (responses,), filtered = document["resps"], document["filtered_resps"][0]
-            answers = filtered if isinstance(filtered, list) and len(filtered) == len(responses) else responses
-            for answer in answers:
-                yield document["doc_id"], answer, _first(document["target"])
+def _has(record: Any, fields: frozenset[str]) -> bool:
+    return isinstance(record, dict) and fields <= record.keys()
 
 
-def _lighteval_details(path: Path) -> Iterator[Row]:
-    """Yield the samples of lighteval's details, of releases up to 0.10 and since."""
-    table = pd.read_parquet(path)
-    for place, row in enumerate(table.to_dict("records")):
-        if "model_response" in row:
-            response, document = row["model_response"], row["doc"]
-            processed = response.get("text_post_processed")
-            answers = response["text"] if processed is None or not len(processed) else processed
-            gold = document["choices"][int(_first(document["gold_index"]))]
+# What a file holds.
+
+
+@contextmanager
+def _errors_of_libraries() -> Iterator[None]:
+    try:
+        yield
+    except _UnreadableError:
+        raise
+    except NotImplementedError as error:  # of zipfile
+        raise _UnreadableError(OTHER_COMPRESSION) from error
+    except ImportError as error:
+        raise _UnreadableError("it needs PyArrow. Install it with: pip install pyarrow") from error
+    except Exception as error:  # damaged files make zipfile, json and PyArrow raise anything
+        raise _UnreadableError(f"{type(error).__name__}, {one_line(str(error), 120).rstrip('.')}") from error
+
+
+def _guarded(records: Iterator[Record]) -> Iterator[Record]:
+    with _errors_of_libraries():
+        yield from records
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Record:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _UnreadableError("an object in it has two fields of one name")
+    return found
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object)
+BLANK = re.compile(r"[ \t\n\r]*")
+
+
+def _lines(path: Path) -> Iterator[Record]:
+    with path.open(encoding="utf-8-sig") as lines:
+        yield from map(DECODER.decode, filter(str.strip, lines))
+
+
+def _document(path: Path) -> Iterator[Record]:
+    text = path.read_text(encoding="utf-8-sig")
+    end = yield from _values(text, _after(text, 0), ())
+    if end < len(text):
+        raise _UnreadableError("something follows the end of its document")
+
+
+def _values(text: str, place: int, path: tuple[str, ...]) -> Generator[Record, None, int]:
+    """Yield the items of :data:`ARRAYS` in the value at a place, and return where what follows it begins."""
+    sign = text[place : place + 1]
+    is_array = sign == "[" and path in ARRAYS
+    if not is_array and not (sign == "{" and any(one[: len(path)] == path for one in ARRAYS)):
+        return _after(text, DECODER.raw_decode(text, place)[1])
+    end, names, place = "]" if is_array else "}", set[Any](), _after(text, place + 1)
+    while text[place : place + 1] != end:
+        value, place = DECODER.raw_decode(text, place)
+        place = _after(text, place)
+        if is_array:
+            yield value
+        elif not isinstance(value, str) or value in names:
+            raise _UnreadableError(f"a field of its document has no name, or that of another: {_found(value)}")
         else:
-            answers, gold = row["predictions"], _first(row["gold"])
-        for answer in answers:
-            yield place, answer, gold
+            names.add(value)
+            place = yield from _values(text, _past(text, place, ":"), (*path, value))
+        if text[place : place + 1] != end and text[(place := _past(text, place, ",")) : place + 1] == end:
+            raise _UnreadableError(f"nothing follows a comma at character {place} of {len(text)}")
+    return _after(text, place + 1)
 
 
-def _first(value: Any) -> Any:
-    """Return the first of several true answers."""
-    return value if isinstance(value, (str, int, float)) else value[0]
+def _after(text: str, place: int) -> int:
+    """Return the first place from another on that is not blank."""
+    blank = BLANK.match(text, place)
+    assert blank is not None
+    return blank.end()
 
 
-_READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
-    ".eval": _inspect_archive,
-    ".json": _inspect_document,
-    ".jsonl": _harness_samples,
-    ".parquet": _lighteval_details,
+def _past(text: str, place: int, sign: str) -> int:
+    if text[place : place + 1] != sign:
+        raise _UnreadableError(f"{sign!r} is missing at character {place} of {len(text)}")
+    return _after(text, place + 1)
+
+
+def _archive(path: Path) -> Iterator[Record]:
+    if not hasattr(zipfile, "ZIP_ZSTANDARD"):
+        # Releases of inspect-ai since 2026 compress so, and bring what lets Python before 3.14 read it.
+        with suppress(ImportError):
+            import_module("zipfile_zstd")
+    with zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.infolist() if re.fullmatch(r"samples/.*\.json", member.filename)]
+        # No more of a member than it declares is unpacked.
+        _bound(path, sum(member.file_size for member in members))
+        for member in members:
+            with archive.open(member) as stream:
+                content = b"".join(iter(lambda stream=stream: stream.read1(PIECE), b""))  # type: ignore[misc]
+            yield DECODER.decode(content.decode("utf-8"))
+
+
+def _batches(path: Path) -> Iterator[Record]:
+    file = import_module("pyarrow.parquet").ParquetFile(path)
+    wanted, size = set.union(*(set(fields) for fields, _ in _READERS)), 0
+    for batch in file.iter_batches(N_ROWS, columns=[name for name in file.schema_arrow.names if name in wanted]):
+        size += batch.nbytes
+        _bound(path, size)
+        yield from batch.to_pylist()
+
+
+def _bound(path: Path, size: int) -> None:
+    packed = path.stat().st_size
+    if size > max(UNPACKED, UNPACKED_TIMES * packed):
+        raise _UnreadableError(f"its {packed} bytes unpack to {size} and more, as those of no real log do")
+
+
+# What a record says.
+
+
+def _part(record: Record, name: str, *kinds: type) -> Any:
+    """Return a field of a record; refuse one of another kind."""
+    value = record.get(name)
+    if type(value) not in kinds:
+        wanted = " or ".join(WORDS[kind] for kind in kinds)
+        raise _UnreadableError(f"a field {name} in it is {_found(value)}, and must be {wanted}")
+    return value
+
+
+def _found(value: Any) -> str:
+    return shown(value, 60) if isinstance(value, (str, int, float)) else _kind(value)
+
+
+def _kind(value: Any) -> str:
+    return WORDS.get(type(value), type(value).__name__)
+
+
+def _said(value: Any) -> Any:
+    """Return an answer, a text or a number; None where it is empty."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise _UnreadableError(f"the text {shown(value, 60)} in it has half of a character; replace it") from error
+        return value if value.strip() else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, (int, float)):
+        return value
+    raise _UnreadableError(f"an answer in it is {_kind(value)}, and must be a text or a number")
+
+
+def _accepted(values: list[Any]) -> Any:
+    """Return the accepted answers: one, a set of several, or None."""
+    found = frozenset(map(_said, values)) - {None}
+    return found if len(found) > 1 else next(iter(found), None)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _of_inspect(samples: Iterator[Record]) -> Iterator[Row]:
+    """Yield the samples of inspect-ai."""
+    rows: dict[tuple[Any, int], tuple[Any, Any, dict[str, Any]]] = {}
+    has_read: dict[str, bool] = {}  # by scorer, in their order
+    for sample in samples:
+        own = _part(sample, "id", str, int), _part(sample, "epoch", int)
+        if own in rows:
+            raise _UnreadableError(f"it has the sample {_found(own[0])} of epoch {own[1]} twice")
+        scores = _part(sample, "scores", dict, NoneType) or {}
+        read = {scorer: _said(_part(scores, scorer, dict).get("answer")) for scorer in scores}
+        for scorer, answer in read.items():
+            has_read[scorer] = has_read.get(scorer, False) or answer is not None
+        targets = _as_list(_part(sample, "target", str, list))
+        if "choice" in scores and len(targets) > 1:
+            # All of them are to be chosen, and this scorer reads the choices so.
+            targets = [", ".join(sorted(map(str, targets)))]
+        failed, whole = sample.get("error") is not None, None
+        if not scores and not failed:
+            whole = _said(_part(_part(sample, "output", dict), "completion", str, NoneType))
+        rows[own] = whole, _accepted(targets), {} if failed else read
+    scorer = next((scorer for scorer, found in has_read.items() if found), "")
+    for (case, _), (whole, truth, read) in rows.items():
+        yield case, read.get(scorer) if has_read else whole, truth, None
+
+
+def _of_harness(lines: Iterator[Record]) -> Iterator[Row]:
+    """Yield the samples of lm-evaluation-harness, which has a line for each filter of a document."""
+    read: dict[Any, int] = {}
+    own = None
+    for line in lines:
+        document, requests, filtered = _part(line, "doc_id", int, str), _part(line, "resps", list), line.get("filter")
+        if len(requests) != 1 or not isinstance(requests[0], list):
+            raise _UnreadableError(
+                f"document {_found(document)} in it has {len(requests)} requests, and not one for text"
+            )
+        responses = [_said(response) for response in requests[0]]
+        if not read:
+            own = filtered
+        if read.get(document, hash(tuple(responses))) != hash(tuple(responses)):
+            raise _UnreadableError(
+                f"document {_found(document)} in it has other responses on another line; keep one log"
+            )
+        if document in read:
+            continue
+        if filtered != own:
+            raise _UnreadableError(f"document {_found(document)} in it has no line of the filter {shown(own, 40)}")
+        read[document] = hash(tuple(responses))
+        truth = _accepted(_listed(line["target"]))
+        for answer in _left(_part(line, "filtered_resps", list), responses):
+            yield document, None if answer == INVALID else answer, truth, None
+
+
+def _left(filtered: list[Any], responses: list[Any]) -> list[Any]:
+    """Return what a filter has left of each response; the responses where it has left one of several."""
+    kept = filtered[0] if len(filtered) == 1 else None
+    if isinstance(kept, list) and len(kept) == len(responses):
+        return [_said(one) for one in kept]
+    return [_said(kept)] if len(responses) == 1 and isinstance(kept, str) else responses
+
+
+def _listed(target: Any) -> list[Any]:
+    """Return targets as a list; this tool writes one of texts as Python does."""
+    if isinstance(target, str) and target.startswith("["):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            found = ast.literal_eval(target)
+            if isinstance(found, list) and all(isinstance(one, str) for one in found) and repr(found) == target:
+                return found
+    return _as_list(target)
+
+
+def _of_promptfoo(results: Iterator[Record]) -> Iterator[Row]:
+    """Yield whether the tests of promptfoo passed, by test case; a system is a provider with a prompt."""
+    seen = set()
+    for result in results:
+        own = _part(result, "testIdx", int), _part(result, "promptIdx", int)
+        if own in seen:
+            raise _UnreadableError(f"it has the result of test {own[0]} and prompt {own[1]} twice")
+        seen.add(own)
+        provider, prompt, test = (_part(result, name, dict) for name in ("provider", "prompt", "testCase"))
+        names = provider.get("label") or provider.get("id"), prompt.get("label") or prompt.get("raw")
+        has_passed = _part(result, "success", bool)
+        yield (
+            _as_text([test[name] for name in ("description", "vars", "assert") if test.get(name)]),
+            None if result.get("failureReason") == FAILED else has_passed,
+            None,
+            _as_text([f"prompt {own[1]}", *names]),
+        )
+
+
+def _as_text(parts: list[Any]) -> str:
+    """Return what names a case or a system, the same text for equal parts."""
+    texts = (part if isinstance(part, str) else json.dumps(part, sort_keys=True, ensure_ascii=False) for part in parts)
+    return str(_said(", ".join(texts)))
+
+
+def _of_lighteval(rows: Iterator[Record]) -> Iterator[Row]:
+    """Yield the samples of lighteval since 0.11."""
+    for place, row in enumerate(rows):
+        document, response = _part(row, "doc", dict), _part(row, "model_response", dict)
+        choices, answers = _part(document, "choices", list), _part(response, "text", list)
+        processed = _part(response, "text_post_processed", list, NoneType) or answers
+        golds = _as_list(document.get("gold_index"))
+        if not all(type(gold) is int and 0 <= gold < len(choices) for gold in golds):
+            raise _UnreadableError(f"a field gold_index in it is no place among its {len(choices)} choices")
+        if len(processed) != len(answers):
+            raise _UnreadableError(f"row {place} in it has {len(answers)} texts, but {len(processed)} after processing")
+        truth = _accepted([choices[gold] for gold in golds])
+        yield from ((place, _said(answer), truth, None) for answer in processed)
+
+
+def _of_older_lighteval(rows: Iterator[Record]) -> Iterator[Row]:
+    """Yield the samples of lighteval up to 0.10."""
+    for place, row in enumerate(rows):
+        truth = _accepted(_part(row, "gold", list))
+        yield from ((place, _said(answer), truth, None) for answer in _part(row, "predictions", list))
+
+
+_OPENERS: dict[str, Callable[[Path], Iterator[Record]]] = {
+    ".eval": _archive,
+    ".json": _document,
+    ".jsonl": _lines,
+    ".parquet": _batches,
 }
+_READERS: tuple[tuple[frozenset[str], Callable[[Iterator[Record]], Iterator[Row]]], ...] = (
+    (frozenset({"id", "epoch", "target"}), _of_inspect),
+    (frozenset({"doc_id", "target", "resps", "filtered_resps"}), _of_harness),
+    (frozenset({"testCase", "prompt", "provider", "success"}), _of_promptfoo),
+    (frozenset({"doc", "model_response"}), _of_lighteval),
+    (frozenset({"predictions", "gold"}), _of_older_lighteval),
+)
