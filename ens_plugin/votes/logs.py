@@ -174,6 +174,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Record:
 
 
 DECODER = json.JSONDecoder(object_pairs_hook=_object)
+BYTE_ORDER = "\ufeff".encode().decode("latin-1")
 BLANK = re.compile(r"[ \t\n\r]*")
 
 
@@ -183,7 +184,8 @@ def _lines(path: Path) -> Iterator[Record]:
 
 
 def _document(path: Path) -> Iterator[Record]:
-    text = path.read_text(encoding="utf-8-sig")
+    # With a byte for each character, where one beyond them would make Python take four for all.
+    text = path.read_text(encoding="latin-1").removeprefix(BYTE_ORDER)
     end = yield from _values(text, _after(text, 0), ())
     if end < len(text):
         raise _UnreadableError("something follows the end of its document")
@@ -197,10 +199,10 @@ def _values(text: str, place: int, path: tuple[str, ...]) -> Generator[Record, N
         return _after(text, DECODER.raw_decode(text, place)[1])
     end, names, place = "]" if is_array else "}", set[Any](), _after(text, place + 1)
     while text[place : place + 1] != end:
-        value, place = DECODER.raw_decode(text, place)
-        place = _after(text, place)
+        value, past = DECODER.raw_decode(text, place)
+        piece, place = text[place:past], _after(text, past)
         if is_array:
-            yield value
+            yield value if piece.isascii() else DECODER.decode(piece.encode("latin-1").decode("utf-8"))
         elif not isinstance(value, str) or value in names:
             raise _UnreadableError(f"a field of its document has no name, or that of another: {_found(value)}")
         else:

@@ -33,6 +33,8 @@ def test_smoke(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     if script in NEED_BOOSTERS:
         pytest.importorskip("lightgbm", reason="LightGBM is not installed")
         pytest.importorskip("xgboost", reason="xgboost is not installed")
+    if script == "checks.hostile_logs":
+        pytest.importorskip("pyarrow", reason="PyArrow is not installed")
     if script == "checks.links":
         pytest.importorskip("sklearn.frozen", reason="FrozenEstimator is new in scikit-learn 1.6")
     if script == "cost.spark":

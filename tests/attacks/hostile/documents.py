@@ -14,7 +14,7 @@ from ens_plugin import EnsembleReport
 from ens_plugin.registry.policy import read_policy
 from tests.attacks.hostile.values import any_value, cases
 
-__all__ = ["POLICY", "damaged", "hostile_policy", "hostile_report"]
+__all__ = ["JSON_VALUES", "POLICY", "change", "damaged", "hostile_policy", "hostile_report"]
 
 POLICY = """
 [report]
@@ -47,7 +47,7 @@ def hostile_report(random: Random, _: Path) -> None:
     else:
         document = json.loads(text)
         for _ in range(random.randrange(1, 3)):
-            _change(random, document)
+            change(random, document)
         text = json.dumps(document)
     report = EnsembleReport.from_json(text)
     report.summary()
@@ -61,7 +61,7 @@ JSON_VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _change(random: Random, document: Any) -> None:
+def change(random: Random, document: Any) -> None:
     """Change, remove or repeat one value somewhere in a document."""
     while True:
         keys: list[Any] = list(document) if isinstance(document, dict) else list(range(len(document)))
@@ -84,7 +84,7 @@ def hostile_policy(random: Random, folder: Path) -> None:
     """Read a policy with wrong values or damaged text."""
     if random.random() < 0.3:
         table = {"report": {"error": {"max": 0.1}}, "baseline": {"no_worse": True}, "metrics": {"a": {"min": 1}}}
-        _change(random, table)
+        change(random, table)
         read_policy(random.choice((table, table, any_value(random))))
         return
     path = folder / "policy.toml"
