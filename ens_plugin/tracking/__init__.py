@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ens_plugin.tracking.assessments import read_assessments
 from ens_plugin.tracking.trackers import Tracker
 
-__all__ = ["Tracker"]
+__all__ = ["Tracker", "read_assessments"]
