@@ -76,10 +76,15 @@ def read_table(path: str | Path, *, exact: bool = True) -> pd.DataFrame:
     return frame
 
 
-def read_samples(path: str | Path, names: Mapping[str, str]) -> pd.DataFrame:
-    """Return columns of a table or of lines of JSON under the names of their roles, texts as they are there."""
+def read_samples(path: str | Path, names: Mapping[str, str] | None) -> pd.DataFrame:
+    """Return columns of a table or of lines of JSON under the names of their roles, texts as they are there.
+
+    Without `names`, columns have the names of their roles.
+    """
     # Answers of which some are numbers are texts in a file of texts, and the truth beside them must then be one too.
     import pandas as pd
+
+    from ens_plugin.votes.logs import proposed
 
     if str(path).lower().endswith(".jsonl"):
         try:
@@ -88,10 +93,16 @@ def read_samples(path: str | Path, names: Mapping[str, str]) -> pd.DataFrame:
             raise InputError(f"The data file {str(path)!r} cannot be read as lines of JSON: {error}.") from error
     else:
         frame = read_table(path)
+    if names is None:
+        known = ("truth", "weight", "group")
+        names = {role: role for role in ("question", "answer", *filter(frame.columns.__contains__, known))}
     missing = [name for name in names.values() if name not in frame.columns]
     if missing:
-        there = ", ".join(map(repr, map(str, frame.columns)))
-        raise InputError(f"The data file {str(path)!r} has no column {missing[0]!r}, but {there}. Name one of these.")
+        there = [str(column) for column in frame.columns]
+        raise InputError(
+            f"The data file {str(path)!r} has no column {missing[0]!r}, but {_listed(there)}. Name one of these, for "
+            f"example: {proposed(there)}."
+        )
     found = pd.DataFrame({role: frame[name] for role, name in names.items()})
     for role, name in names.items():
         texts = column_texts(path, name)

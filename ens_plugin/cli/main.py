@@ -33,8 +33,11 @@ from ens_plugin.cli.console import (
     write_text,
 )
 from ens_plugin.cli.inputs import (
+    CSV,
+    FEATHER,
     KINDS,
     NO_PARQUET,
+    TSV,
     AnalysisRequest,
     analysis_arguments,
     analysis_of,
@@ -530,9 +533,10 @@ def votes(
 ) -> None:  # fmt: skip
     """Print over how many answers of a language model to vote.
 
-    FILE is a table with a row for each sample, with --question and --answer, or the log of an
-    evaluation that sampled each question several times: of inspect-ai (.eval, .json), of
-    lm-evaluation-harness (samples of --log_samples, .jsonl), or details of lighteval (.parquet).
+    FILE is a table with a row for each sample, with --question and --answer unless they are
+    called so, or the log of an evaluation that sampled each question several times: of inspect-ai
+    (.eval, .json), of lm-evaluation-harness (samples of --log_samples, .jsonl), of promptfoo with
+    --repeat (.json, .jsonl), or details of lighteval (.parquet).
 
     Exits with 2 if there is no result.
     """
@@ -543,12 +547,11 @@ def votes(
     truth, groups = options.pop("truth"), options.pop("groups")
     if question is None and (truth or groups):
         raise click.UsageError("--truth and --groups are columns of a table. Add --question and --answer.")
+    columns = {"question": question, "answer": answer, "truth": truth, "group": groups}
+    names = {role: name for role, name in columns.items() if name is not None}
     with only_results_on_stdout():
-        if question is None:
-            table = read_log(file)
-        else:
-            names = {"question": question, "answer": answer, "truth": truth, "group": groups}
-            table = read_samples(file, {role: name for role, name in names.items() if name is not None})
+        is_table = names or file.lower().endswith((*CSV, *TSV, *FEATHER))
+        table = read_samples(file, names or None) if is_table else read_log(file)
         comparable = {"none": None, "text": lambda text: str(text).strip().lower(), "number": last_number}[normalize]
         found = analyze_votes(table, normalize=comparable, **options)
     click.echo(found.to_json() if style == "json" else str(found))

@@ -13,6 +13,7 @@ import re
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -40,6 +41,11 @@ FAILED = 2  # the reason of promptfoo for a result that is an error, and no verd
 ARRAYS = (("samples",), ("results", "results"))  # that hold the records of documents
 # Text that a compressed file may unpack to: real logs take 5 to 30 times their size, and small ones any.
 UNPACKED, UNPACKED_TIMES = 2**26, 100
+WORDS_OF_OPTIONS = {
+    "--question": ("question", "prompt", "query", "case", "problem", "input", "id"),
+    "--answer": ("answer", "reply", "response", "output", "completion", "prediction", "verdict"),
+}
+NEAR = 0.75  # how alike a word of a name and a word that is looked for are, by difflib
 PIECE, N_ROWS = 4096, 64  # that are unpacked at once
 WORDS = {
     str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "an object",
@@ -128,9 +134,22 @@ def _rows(records: Iterator[Record]) -> Iterator[Row]:
         ((fields, reader) for fields, reader in _READERS if _has(first, fields)), (frozenset[str](), None)
     )
     if reader is None:
-        names = shown(sorted(map(str, first))[:20], 200) if isinstance(first, dict) else _kind(first)
-        raise _UnreadableError(f"its first record has the fields {names}, which are those of no known tool")
+        if not isinstance(first, dict):
+            raise _UnreadableError(f"its first record is {_kind(first)}, and no object")
+        names = f"{shown(sorted(first), 200)}, which are of no known tool; is it a table, with {proposed(first)}?"
+        raise _UnreadableError(f"its first record has the fields {names}")
     yield from reader(_alike(chain([first], records), fields))
+
+
+def proposed(columns: Iterable[str]) -> str:
+    """Return options of ``ens-plugin votes`` that name columns, those whose names are nearest to what it asks for."""
+    left = {word: name for name in columns for word in (*re.findall(r"[^\W_]+", name.lower()), name.lower())}
+    chosen = []
+    for option, words in WORDS_OF_OPTIONS.items():
+        near = [left[found] for word in words for found in get_close_matches(word, left, 1, NEAR)]
+        left = {word: name for word, name in left.items() if name not in near[:1]}
+        chosen.append(f"{option} {near[0] if near else 'COL'}")
+    return " ".join(chosen)
 
 
 def _alike(records: Iterator[Record], fields: frozenset[str]) -> Iterator[Record]:
@@ -242,9 +261,12 @@ def _archive(path: Path) -> Iterator[Record]:
 
 
 def _batches(path: Path) -> Iterator[Record]:
-    file = import_module("pyarrow.parquet").ParquetFile(path)
-    wanted, size = set.union(*(set(fields) for fields, _ in _READERS)), 0
-    for batch in file.iter_batches(N_ROWS, columns=[name for name in file.schema_arrow.names if name in wanted]):
+    file, size = import_module("pyarrow.parquet").ParquetFile(path), 0
+    names = frozenset(file.schema_arrow.names)
+    known = frozenset[str]().union(*(fields for fields, _ in _READERS if fields <= names))
+    if not known:
+        yield dict.fromkeys(names)
+    for batch in file.iter_batches(N_ROWS, columns=sorted(known)):
         size += batch.nbytes
         _bound(path, size)
         yield from batch.to_pylist()

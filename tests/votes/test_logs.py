@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import ens_plugin
-from ens_plugin.cli.main import cli
+from ens_plugin.cli.main import cli, main
 from ens_plugin.errors import InputError
 from ens_plugin.votes import last_number, read_log
 from ens_plugin.votes.logs import UNPACKED
@@ -306,7 +306,7 @@ def test_details_of_another_shape_are_refused(row: dict[str, Any], message: str,
         ("log.json", '{"samples": []}', "holds no samples"),
         ("log.json", '{"samples": null}', "holds no samples"),
         ("log.json", "[]", "holds no samples"),
-        ("log.json", '{"samples": [1]}', "its first record has the fields a whole number"),
+        ("log.json", '{"samples": [1]}', "its first record is a whole number, and no object"),
         ("log.json", '{"samples": [{"a": 1}]}', r"its first record has the fields \['a'\]"),
         ("log.json", '{"samples": [], "samples": []}', "has no name, or that of another: 'samples'"),
         ("log.json", '{"samples": [],}', "nothing follows a comma at character 15 of 16"),
@@ -329,6 +329,13 @@ def test_other_files_are_refused(name: str, content: str, message: str, tmp_path
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read_log(tmp_path / name)
+
+
+@needs_parquet
+def test_other_columns_are_named(tmp_path: Path) -> None:
+    samples().to_parquet(tmp_path / "log.parquet")
+    with pytest.raises(InputError, match="with --question id --answer reply"):
+        read_log(tmp_path / "log.parquet")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
@@ -401,6 +408,43 @@ def test_one_column_may_have_two_roles(tmp_path: Path) -> None:
     samples().to_csv(path, index=False)
     found = run(str(path), "--question", "id", "--answer", "reply", "--truth", "gold", "--groups", "id")
     assert "40 questions of 4 samples each" in found
+
+
+def test_columns_that_are_called_what_they_are_need_no_options(tmp_path: Path) -> None:
+    path = tmp_path / "samples.csv"
+    table = samples().set_axis(["question", "answer", "truth"], axis=1)
+    table.to_csv(path, index=False)
+    assert run(str(path)).strip() == str(ens_plugin.analyze_votes(table)).strip()
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        (["id", "reply", "gold"], "--question id --answer reply"),
+        (["Question_Text", "model response", "x"], "--question Question_Text --answer model response"),
+        (["answer", "prompt_id", "n"], "--question prompt_id --answer answer"),
+        (["a", "b", "c"], "--question COL --answer COL"),
+        (["question", "b", "c"], "--question question --answer COL"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_command_proposes_columns(columns: list[str], options: str, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"samples{ending}"
+    table = samples().set_axis(columns, axis=1)
+    table.to_csv(path, index=False) if ending == ".csv" else table.to_json(path, orient="records", lines=True)
+    result = CliRunner().invoke(cli, ["votes", str(path)])
+    assert isinstance(result.exception, InputError)
+    assert options in str(result.exception)
+
+
+def test_refusals_are_80_columns_wide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.jsonl"
+    samples().to_json(path, orient="records", lines=True)
+    for arguments in ([str(path)], [str(LOGS / "test_logs.py")], ["--help"]):
+        with pytest.raises(SystemExit):
+            main(["votes", *arguments])
+        printed = capsys.readouterr()
+        assert max(map(len, (printed.out + printed.err).splitlines())) <= 80
 
 
 def test_command_reads_logs() -> None:
