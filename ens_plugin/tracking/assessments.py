@@ -78,7 +78,7 @@ def _rows(trace: Trace, run_ids: list[str]) -> Iterator[Row]:
         run_id = (assessment.metadata or {}).get(SOURCE_RUN)
         # What was corrected is kept as not valid.
         if assessment.feedback is not None and assessment.valid is not False and run_id in (None, *run_ids):
-            yield case, _verdict(assessment.name, assessment.feedback.value), None, assessment.name
+            yield case, [_verdict(assessment.name, assessment.feedback.value)], None, assessment.name
 
 
 def _verdict(name: str, value: Any) -> Any:

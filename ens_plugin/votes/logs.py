@@ -12,21 +12,23 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from sys import intern
 from types import NoneType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
 
 Record = dict[str, Any]
-Row = tuple[Any, Any, Any, str | None]  # case, answer, truth, and the system that was asked
+Row = tuple[Any, list[Any], Any, str | None]  # case, answers, truth, and the system that was asked
 KNOWN = (
     "Logs of inspect-ai (.eval and .json), samples of lm-evaluation-harness (.jsonl, by --log_samples), results of "
     "promptfoo (.json and .jsonl) and details of lighteval (.parquet) are known. Of a table, name the columns: "
@@ -47,10 +49,6 @@ WORDS_OF_OPTIONS = {
 }
 NEAR = 0.75  # how alike a word of a name and a word that is looked for are, by difflib
 PIECE, N_ROWS = 4096, 64  # that are unpacked at once
-WORDS = {
-    str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "an object",
-    NoneType: "nothing",
-}  # fmt: skip
 
 
 class _UnreadableError(Exception):
@@ -70,13 +68,12 @@ def read_log(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns `question`, `answer` and `truth`, as :func:`ens_plugin.analyze_votes` takes them.  Of inspect-ai, the
-        answer is that of the first scorer that has read any, or the whole completion where nothing was scored; of
-        promptfoo it is whether the test passed; of the others it is what the first filter has left of each sample, else
-        the whole text.  It is None for what could not be read: an empty text, one that no filter or scorer found an
-        answer in, and an error.  The truth is a frozenset where several answers are accepted, and None where it is not
-        known.  Where promptfoo tested several prompts or providers, each question is of one of them, and the columns
-        `system` and `case` name its parts.
+        Columns `question`, `answer` and `truth`, as :func:`ens_plugin.analyze_votes` takes them.  The answer is, of
+        inspect-ai, that of the first scorer that has read any, or the whole completion where nothing was scored; of
+        promptfoo, whether the test passed; else what the first filter has left of the text, or all of it.  It is None
+        where that is empty, no filter or scorer found it, or an error came between.  The truth is a frozenset where
+        several answers are accepted.  Where promptfoo tested several prompts or providers, each question is of one of
+        them, and the columns `system` and `case` name its parts.
 
     Raises
     ------
@@ -103,7 +100,7 @@ def read_log(path: str | Path) -> pd.DataFrame:
         raise InputError(f"{shown(path.name, 80)} has an unknown form. {KNOWN}")
     try:
         table = as_table(_rows(_guarded(opener(path))))
-    except _UnreadableError as error:
+    except (_UnreadableError, RecursionError) as error:
         raise InputError(f"{shown(path.name, 80)} cannot be read as such a log: {error}. {KNOWN}") from error
     if table.empty:
         raise InputError(f"{shown(path.name, 80)} holds no samples. {KNOWN}")
@@ -112,33 +109,36 @@ def read_log(path: str | Path) -> pd.DataFrame:
 
 def as_table(rows: Iterable[Row]) -> pd.DataFrame:
     """Return a table of answers, in which a question is of one system."""
-    names = ("case", "answer", "truth", "system")
-    columns: list[list[Any]] = [[] for _ in names]
-    for row in rows:
-        for column, value in zip(columns, row, strict=True):
+    counts, answers = list[int](), list[Any]()
+    groups: dict[str, list[Any]] = {name: [] for name in ("question", "truth", "system")}
+    for case, said, truth, system in rows:
+        answers += said
+        counts.append(len(said))
+        for column, value in zip(groups.values(), (case, truth, system), strict=True):
             column.append(value)
+    columns = {"question": groups["question"], "answer": answers, "truth": groups["truth"]}
+    if len(set(groups["system"])) > 1:
+        columns |= {"system": groups["system"], "case": groups["question"]}
+        pairs = zip(groups["question"], groups["system"], strict=True)
+        columns["question"] = [intern(f"{case} | {system}") for case, system in pairs]
     # As objects, None stays None.
-    table = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in zip(names, columns, strict=True)})
-    if table["system"].nunique() < 2:
-        return table.drop(columns="system").rename(columns={"case": "question"})
-    table.insert(0, "question", table["case"].astype(object) + " | " + table["system"].astype(object))
-    return table[["question", "answer", "truth", "system", "case"]]
+    whole = {name: np.fromiter(values, dtype=object, count=len(values)) for name, values in columns.items()}
+    spread = {name: values if name == "answer" else values.repeat(counts) for name, values in whole.items()}
+    return pd.DataFrame(
+        {name: pd.Series(values, dtype=object, copy=False) for name, values in spread.items()}, copy=False
+    )
 
 
 def _rows(records: Iterator[Record]) -> Iterator[Row]:
-    """Yield the rows of records that are all of the kind of the first."""
-    first = next(records, None)
-    if first is None:
-        return
-    fields, reader = next(
-        ((fields, reader) for fields, reader in _READERS if _has(first, fields)), (frozenset[str](), None)
-    )
-    if reader is None:
+    """Yield the rows of records, which are of the tool that the fields of the first tell."""
+    for first in records:
         if not isinstance(first, dict):
-            raise _UnreadableError(f"its first record is {_kind(first)}, and no object")
-        names = f"{shown(sorted(first), 200)}, which are of no known tool; is it a table, with {proposed(first)}?"
-        raise _UnreadableError(f"its first record has the fields {names}")
-    yield from reader(_alike(chain([first], records), fields))
+            raise _UnreadableError(f"its first record is {shown(first, 60)}, and no object")
+        reader = next((reader for fields, reader in _READERS if fields <= first.keys()), None)
+        if reader is None:
+            names = f"{shown(sorted(first), 200)}, which are of no known tool; is it a table, with {proposed(first)}?"
+            raise _UnreadableError(f"its first record has the fields {names}")
+        yield from reader(chain([first], records))
 
 
 def proposed(columns: Iterable[str]) -> str:
@@ -152,24 +152,13 @@ def proposed(columns: Iterable[str]) -> str:
     return " ".join(chosen)
 
 
-def _alike(records: Iterator[Record], fields: frozenset[str]) -> Iterator[Record]:
-    for place, record in enumerate(records, 1):
-        if not _has(record, fields):
-            raise _UnreadableError(f"its record {place} lacks fields that the first has: {', '.join(sorted(fields))}")
-        yield record
-
-
-def _has(record: Any, fields: frozenset[str]) -> bool:
-    return isinstance(record, dict) and fields <= record.keys()
-
-
 # What a file holds.
 
 
-@contextmanager
-def _errors_of_libraries() -> Iterator[None]:
+def _guarded(records: Iterator[Record]) -> Iterator[Record]:
+    """Yield records, and refuse a file at any error of the libraries that read it."""
     try:
-        yield
+        yield from records
     except _UnreadableError:
         raise
     except NotImplementedError as error:  # of zipfile
@@ -178,11 +167,6 @@ def _errors_of_libraries() -> Iterator[None]:
         raise _UnreadableError("it needs PyArrow. Install it with: pip install pyarrow") from error
     except Exception as error:  # damaged files make zipfile, json and PyArrow raise anything
         raise _UnreadableError(f"{type(error).__name__}, {one_line(str(error), 120).rstrip('.')}") from error
-
-
-def _guarded(records: Iterator[Record]) -> Iterator[Record]:
-    with _errors_of_libraries():
-        yield from records
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Record:
@@ -194,7 +178,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Record:
 
 DECODER = json.JSONDecoder(object_pairs_hook=_object)
 BYTE_ORDER = "\ufeff".encode().decode("latin-1")
-BLANK = re.compile(r"[ \t\n\r]*")
+SIGN = re.compile(r"[ \t\n\r]*([,:\]}]?)[ \t\n\r]*")
 
 
 def _lines(path: Path) -> Iterator[Record]:
@@ -205,44 +189,39 @@ def _lines(path: Path) -> Iterator[Record]:
 def _document(path: Path) -> Iterator[Record]:
     # With a byte for each character, where one beyond them would make Python take four for all.
     text = path.read_text(encoding="latin-1").removeprefix(BYTE_ORDER)
-    end = yield from _values(text, _after(text, 0), ())
-    if end < len(text):
+    place = yield from _values(text, _past(text, 0, "")[1], ())
+    if _past(text, place, "")[1] < len(text):
         raise _UnreadableError("something follows the end of its document")
 
 
 def _values(text: str, place: int, path: tuple[str, ...]) -> Generator[Record, None, int]:
-    """Yield the items of :data:`ARRAYS` in the value at a place, and return where what follows it begins."""
-    sign = text[place : place + 1]
-    is_array = sign == "[" and path in ARRAYS
-    if not is_array and not (sign == "{" and any(one[: len(path)] == path for one in ARRAYS)):
-        return _after(text, DECODER.raw_decode(text, place)[1])
-    end, names, place = "]" if is_array else "}", set[Any](), _after(text, place + 1)
-    while text[place : place + 1] != end:
+    """Yield the items of :data:`ARRAYS` in the value at a place, and return where it ends."""
+    is_array = text[place : place + 1] == "[" and path in ARRAYS
+    if not is_array and not (text[place : place + 1] == "{" and any(one[: len(path)] == path for one in ARRAYS)):
+        return DECODER.raw_decode(text, place)[1]
+    end, names = "]" if is_array else "}", set[Any]()
+    sign, place = _past(text, place + 1, "", end)
+    while sign != end:
         value, past = DECODER.raw_decode(text, place)
-        piece, place = text[place:past], _after(text, past)
         if is_array:
+            piece = text[place:past]
             yield value if piece.isascii() else DECODER.decode(piece.encode("latin-1").decode("utf-8"))
         elif not isinstance(value, str) or value in names:
-            raise _UnreadableError(f"a field of its document has no name, or that of another: {_found(value)}")
+            raise _UnreadableError(f"a field of its document has no name, or that of another: {shown(value, 60)}")
         else:
             names.add(value)
-            place = yield from _values(text, _past(text, place, ":"), (*path, value))
-        if text[place : place + 1] != end and text[(place := _past(text, place, ",")) : place + 1] == end:
-            raise _UnreadableError(f"nothing follows a comma at character {place} of {len(text)}")
-    return _after(text, place + 1)
+            past = yield from _values(text, _past(text, past, ":")[1], (*path, value))
+        sign, place = _past(text, past, ",", end)
+    return place
 
 
-def _after(text: str, place: int) -> int:
-    """Return the first place from another on that is not blank."""
-    blank = BLANK.match(text, place)
-    assert blank is not None
-    return blank.end()
-
-
-def _past(text: str, place: int, sign: str) -> int:
-    if text[place : place + 1] != sign:
-        raise _UnreadableError(f"{sign!r} is missing at character {place} of {len(text)}")
-    return _after(text, place + 1)
+def _past(text: str, place: int, *expected: str) -> tuple[str, int]:
+    """Return the sign of JSON at a place, and where what follows it begins."""
+    found = SIGN.match(text, place)
+    assert found is not None
+    if found[1] not in expected:
+        raise _UnreadableError(f"character {place} of {len(text)} is none that JSON has there")
+    return found[1], found.end()
 
 
 def _archive(path: Path) -> Iterator[Record]:
@@ -283,19 +262,11 @@ def _bound(path: Path, size: int) -> None:
 
 def _part(record: Record, name: str, *kinds: type) -> Any:
     """Return a field of a record; refuse one of another kind."""
-    value = record.get(name)
-    if type(value) not in kinds:
-        wanted = " or ".join(WORDS[kind] for kind in kinds)
-        raise _UnreadableError(f"a field {name} in it is {_found(value)}, and must be {wanted}")
+    value = record.get(name) if isinstance(record, dict) else record
+    if type(value) not in kinds or not isinstance(record, dict):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise _UnreadableError(f"a field {name} in it is {shown(value, 60)}, and must be {wanted}")
     return value
-
-
-def _found(value: Any) -> str:
-    return shown(value, 60) if isinstance(value, (str, int, float)) else _kind(value)
-
-
-def _kind(value: Any) -> str:
-    return WORDS.get(type(value), type(value).__name__)
 
 
 def _said(value: Any) -> Any:
@@ -310,7 +281,7 @@ def _said(value: Any) -> Any:
         return None
     if value is None or isinstance(value, (int, float)):
         return value
-    raise _UnreadableError(f"an answer in it is {_kind(value)}, and must be a text or a number")
+    raise _UnreadableError(f"an answer in it is {shown(value, 60)}, and must be a text or a number")
 
 
 def _accepted(values: list[Any]) -> Any:
@@ -330,7 +301,7 @@ def _of_inspect(samples: Iterator[Record]) -> Iterator[Row]:
     for sample in samples:
         own = _part(sample, "id", str, int), _part(sample, "epoch", int)
         if own in rows:
-            raise _UnreadableError(f"it has the sample {_found(own[0])} of epoch {own[1]} twice")
+            raise _UnreadableError(f"it has the sample {shown(own[0])} of epoch {own[1]} twice")
         scores = _part(sample, "scores", dict, NoneType) or {}
         read = {scorer: _said(_part(scores, scorer, dict).get("answer")) for scorer in scores}
         for scorer, answer in read.items():
@@ -345,7 +316,7 @@ def _of_inspect(samples: Iterator[Record]) -> Iterator[Row]:
         rows[own] = whole, _accepted(targets), {} if failed else read
     scorer = next((scorer for scorer, found in has_read.items() if found), "")
     for (case, _), (whole, truth, read) in rows.items():
-        yield case, read.get(scorer) if has_read else whole, truth, None
+        yield case, [read.get(scorer) if has_read else whole], truth, None
 
 
 def _of_harness(lines: Iterator[Record]) -> Iterator[Row]:
@@ -354,25 +325,19 @@ def _of_harness(lines: Iterator[Record]) -> Iterator[Row]:
     own = None
     for line in lines:
         document, requests, filtered = _part(line, "doc_id", int, str), _part(line, "resps", list), line.get("filter")
+        name = f"document {shown(document)} in it has"
         if len(requests) != 1 or not isinstance(requests[0], list):
-            raise _UnreadableError(
-                f"document {_found(document)} in it has {len(requests)} requests, and not one for text"
-            )
+            raise _UnreadableError(f"{name} {len(requests)} requests, and not one for text")
         responses = [_said(response) for response in requests[0]]
-        if not read:
-            own = filtered
-        if read.get(document, hash(tuple(responses))) != hash(tuple(responses)):
-            raise _UnreadableError(
-                f"document {_found(document)} in it has other responses on another line; keep one log"
-            )
-        if document in read:
-            continue
-        if filtered != own:
-            raise _UnreadableError(f"document {_found(document)} in it has no line of the filter {shown(own, 40)}")
-        read[document] = hash(tuple(responses))
-        truth = _accepted(_listed(line["target"]))
-        for answer in _left(_part(line, "filtered_resps", list), responses):
-            yield document, None if answer == INVALID else answer, truth, None
+        own = own if read else filtered
+        if read.get(document, said := hash(tuple(responses))) != said:
+            raise _UnreadableError(f"{name} other responses on another line; keep one log")
+        if document not in read:
+            if filtered != own:
+                raise _UnreadableError(f"{name} no line of the filter {shown(own, 40)}")
+            read[document], left = said, _left(_part(line, "filtered_resps", list), responses)
+            answers = [None if answer == INVALID else answer for answer in left]
+            yield document, answers, _accepted(_listed(line.get("target"))), None
 
 
 def _left(filtered: list[Any], responses: list[Any]) -> list[Any]:
@@ -406,7 +371,7 @@ def _of_promptfoo(results: Iterator[Record]) -> Iterator[Row]:
         has_passed = _part(result, "success", bool)
         yield (
             _as_text([test[name] for name in ("description", "vars", "assert") if test.get(name)]),
-            None if result.get("failureReason") == FAILED else has_passed,
+            [None if result.get("failureReason") == FAILED else has_passed],
             None,
             _as_text([f"prompt {own[1]}", *names]),
         )
@@ -415,7 +380,7 @@ def _of_promptfoo(results: Iterator[Record]) -> Iterator[Row]:
 def _as_text(parts: list[Any]) -> str:
     """Return what names a case or a system, the same text for equal parts."""
     texts = (part if isinstance(part, str) else json.dumps(part, sort_keys=True, ensure_ascii=False) for part in parts)
-    return str(_said(", ".join(texts)))
+    return intern(str(_said(", ".join(texts))))
 
 
 def _of_lighteval(rows: Iterator[Record]) -> Iterator[Row]:
@@ -429,15 +394,14 @@ def _of_lighteval(rows: Iterator[Record]) -> Iterator[Row]:
             raise _UnreadableError(f"a field gold_index in it is no place among its {len(choices)} choices")
         if len(processed) != len(answers):
             raise _UnreadableError(f"row {place} in it has {len(answers)} texts, but {len(processed)} after processing")
-        truth = _accepted([choices[gold] for gold in golds])
-        yield from ((place, _said(answer), truth, None) for answer in processed)
+        yield place, list(map(_said, processed)), _accepted([choices[gold] for gold in golds]), None
 
 
 def _of_older_lighteval(rows: Iterator[Record]) -> Iterator[Row]:
     """Yield the samples of lighteval up to 0.10."""
     for place, row in enumerate(rows):
-        truth = _accepted(_part(row, "gold", list))
-        yield from ((place, _said(answer), truth, None) for answer in _part(row, "predictions", list))
+        answers = list(map(_said, _part(row, "predictions", list)))
+        yield place, answers, _accepted(_part(row, "gold", list)), None
 
 
 _OPENERS: dict[str, Callable[[Path], Iterator[Record]]] = {

@@ -142,6 +142,7 @@ def _grown(name: str, random: Random) -> tuple[bytes, int]:
         for record in deepcopy(records):
             place = len(grown)
             record.update({key: place for key in ("id", "doc_id", "testIdx") if key in record}, input=filling)
+            record.get("testCase", {}).get("vars", {}).update(country=f"{filling} {place // 3}")
             grown.append(record)
             size += len(json.dumps(record))
     content, size = _written(name, grown, random)
