@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ens_plugin.tracking.assessments import read_assessments
+from typing import TYPE_CHECKING
+
+from ens_plugin.lazy_names import lazy_names
 from ens_plugin.tracking.trackers import Tracker
 
+if TYPE_CHECKING:
+    from ens_plugin.tracking.assessments import read_assessments
+
 __all__ = ["Tracker", "read_assessments"]
+
+# An autologged fit has no need of votes.
+__getattr__ = lazy_names(__name__, {"read_assessments": "ens_plugin.tracking.assessments"})

@@ -17,7 +17,6 @@ from difflib import get_close_matches
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from sys import intern
 from types import NoneType
 from typing import Any
 
@@ -111,16 +110,19 @@ def as_table(rows: Iterable[Row]) -> pd.DataFrame:
     """Return a table of answers, in which a question is of one system."""
     counts, answers = list[int](), list[Any]()
     groups: dict[str, list[Any]] = {name: [] for name in ("question", "truth", "system")}
+    same: dict[Any, Any] = {}  # of each long name of a case or system, the first text
     for case, said, truth, system in rows:
         answers += said
         counts.append(len(said))
-        for column, value in zip(groups.values(), (case, truth, system), strict=True):
-            column.append(value)
+        groups["question"].append(same.setdefault(case, case))
+        groups["truth"].append(truth)
+        groups["system"].append(same.setdefault(system, system))
     columns = {"question": groups["question"], "answer": answers, "truth": groups["truth"]}
     if len(set(groups["system"])) > 1:
         columns |= {"system": groups["system"], "case": groups["question"]}
         pairs = zip(groups["question"], groups["system"], strict=True)
-        columns["question"] = [intern(f"{case} | {system}") for case, system in pairs]
+        texts = (f"{case} | {system}" for case, system in pairs)
+        columns["question"] = [same.setdefault(text, text) for text in texts]
     # As objects, None stays None.
     whole = {name: np.fromiter(values, dtype=object, count=len(values)) for name, values in columns.items()}
     spread = {name: values if name == "answer" else values.repeat(counts) for name, values in whole.items()}
@@ -380,7 +382,7 @@ def _of_promptfoo(results: Iterator[Record]) -> Iterator[Row]:
 def _as_text(parts: list[Any]) -> str:
     """Return what names a case or a system, the same text for equal parts."""
     texts = (part if isinstance(part, str) else json.dumps(part, sort_keys=True, ensure_ascii=False) for part in parts)
-    return intern(str(_said(", ".join(texts))))
+    return str(_said(", ".join(texts)))
 
 
 def _of_lighteval(rows: Iterator[Record]) -> Iterator[Row]:
