@@ -32,7 +32,7 @@ def compared(session: Any, name: str, frame: pd.DataFrame, n_partitions: int, **
     return largest_difference(local, report)
 
 
-@pytest.mark.parametrize("n_partitions", [1, 64])
+@pytest.mark.parametrize("n_partitions", [1, 2, 7, 64])
 def test_votes_give_the_local_report_whatever_the_partitions(session: Any, n_partitions: int) -> None:
     assert compared(session, "votes", held_out("votes"), n_partitions) < ROUNDING
 
@@ -47,6 +47,19 @@ def test_empty_and_one_row_partitions_add_nothing_but_their_rows(session: Any, n
     frame = held_out(name, 12)
     with pytest.warns(WeakEstimateWarning) if name != "values" else nullcontext():
         assert compared(session, name, frame, 20) < ROUNDING
+
+
+@pytest.mark.parametrize("name", ["shares", "three", "lightgbm"])
+def test_thousands_of_rows_lose_nothing(session: Any, name: str) -> None:
+    assert compared(session, name, held_out(name, 6000), 3) < ROUNDING
+
+
+def test_rows_need_no_positions_where_all_are_sampled(session: Any) -> None:
+    frame = held_out("votes")
+    X, y, _ = in_order(frame)
+    local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", n_jobs=1)
+    df = session.createDataFrame(frame).repartition(5)
+    assert largest_difference(local, spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS)) < ROUNDING
 
 
 def test_sampled_rows_are_the_local_ones_where_not_all_are(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -68,36 +67,21 @@ def test_bad_values_are_counted_by_column(session: Any, column: str, value: floa
     assert words in refused(session, changed(column, value, n_rows), InputError, weight_col="w")
 
 
-def behind_a_step() -> Any:
-    return make_pipeline(PCA().fit(held_out("votes")[COLUMNS].to_numpy()), fitted("votes"))
+def test_missing_values_are_counted_where_a_step_refuses_them(session: Any) -> None:
+    X = held_out("votes")[COLUMNS].to_numpy()
+    model = make_pipeline(PCA().fit(X), fitted("votes"))
+    assert "'x2' in 7 rows, of 100" in refused(session, changed("x2", np.nan, 7), InputError, model=model)
 
 
-# The rows, other arguments, the error and its words.
-REFUSED: dict[str, tuple[Callable[[], pd.DataFrame], Callable[[], dict[str, Any]], type[EnsPluginError], str]] = {
-    "missing values before a step": (
-        lambda: changed("x2", np.nan, 7), lambda: {"model": behind_a_step()}, InputError, "'x2' in 7 rows, of 100"),
-    "missing values of y": (
-        lambda: held_out("values", 50).assign(y=lambda rows: rows["y"].where(rows["row"] > 1)),
-        lambda: {"model": fitted("values")}, InputError, "'y' holds 2 missing labels or values"),
-    "a single label": (
-        lambda: held_out("votes", 100).query("y == 1"), dict, InputError, "'y' holds a single label"),
-    "outputs in row order": (
-        lambda: held_out("votes", 40),
-        lambda: {"model": CustomEnsemble(np.tile(held_out("votes", 40)["y"], (5, 1)), None, aggregation="vote")},
-        UnsupportedModelError, "CustomEnsemble.from_estimators"),
-    "arrays of two lengths": (
-        lambda: pd.DataFrame({"features": [[0.0] * 6, [0.0] * 5] * 20, "y": [0, 1] * 20}),
-        lambda: {"feature_cols": "features"}, InputError, "feature_cols differ in length"),
-    "not fitted": (
-        lambda: held_out("votes", 50), lambda: {"model": RandomForestClassifier()}, NotFittedError,
-        "has not been fitted"),
-}  # fmt: skip
+def test_values_of_regression_must_be_finite(session: Any) -> None:
+    frame = held_out("values", 50).reset_index(drop=True)
+    frame.loc[:1, "y"] = np.nan
+    assert "'y' holds 2 missing labels or values" in refused(session, frame, InputError, model=fitted("values"))
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_rows_and_models_that_cannot_be_analysed(session: Any, case: str) -> None:
-    frame, options, error, words = REFUSED[case]
-    assert words in refused(session, frame(), error, **options())
+def test_single_label_is_refused(session: Any) -> None:
+    frame = held_out("votes", 100)
+    assert "'y' holds a single label" in refused(session, frame[frame["y"] == 1], InputError)
 
 
 @pytest.mark.parametrize(
@@ -133,17 +117,16 @@ def test_row_ids_must_be_whole_by_their_type(session: Any, kind: str) -> None:
         spark.analyze(fitted("votes"), df, label_col="y", feature_cols=COLUMNS, row_id_col="row")
 
 
-@pytest.mark.parametrize("is_behind_a_step", [False, True])
-def test_vectors_must_be_the_only_column(session: Any, is_behind_a_step: bool) -> None:
+@pytest.mark.parametrize("behind_a_step", [False, True])
+def test_vectors_must_be_the_only_column(session: Any, behind_a_step: bool) -> None:
     from pyspark.ml.feature import VectorAssembler
 
     df = session.createDataFrame(held_out("votes", 40))
     df = VectorAssembler(inputCols=COLUMNS[:2], outputCol="two").transform(df)
+    X = held_out("votes", 40)[COLUMNS].to_numpy()
+    model = make_pipeline(PCA().fit(X), fitted("votes")) if behind_a_step else fitted("votes")
     with pytest.raises(InputError, match="vectors beside other columns"):
-        spark.analyze(
-            behind_a_step() if is_behind_a_step else fitted("votes"), df, label_col="y",
-            feature_cols=["two", *COLUMNS[:4]],
-        )  # fmt: skip
+        spark.analyze(model, df, label_col="y", feature_cols=["two", *COLUMNS[:4]])
 
 
 def test_names_that_spark_takes_for_the_same_are_refused(session: Any) -> None:
@@ -197,6 +180,12 @@ def test_spark_connect_is_refused_before_java_is_asked_for(monkeypatch: pytest.M
         spark.analyze(fitted("votes"), None, label_col="y", feature_cols=COLUMNS)
 
 
+def test_outputs_in_row_order_are_refused_however_many_rows_there_are(session: Any) -> None:
+    frame = held_out("votes", 40)
+    ensemble = CustomEnsemble(np.tile(frame["y"], (5, 1)), None, aggregation="vote")
+    assert "CustomEnsemble.from_estimators" in refused(session, frame, UnsupportedModelError, model=ensemble)
+
+
 @pytest.mark.parametrize("row_id_col", [None, "row"])
 @pytest.mark.parametrize("name", ["votes", "shares", "values"])
 def test_rows_too_alike_to_be_sampled_are_refused(session: Any, name: str, row_id_col: str | None) -> None:
@@ -237,6 +226,12 @@ def test_java_stacks_become_their_cause(message: str, words: str) -> None:
     assert "\n" not in explained
 
 
+def test_arrays_must_be_of_one_length(session: Any) -> None:
+    rows = [[0.0] * 6, [0.0] * 5] * 20
+    frame = pd.DataFrame({"features": rows, "y": [0, 1] * 20})
+    assert "feature_cols differ in length" in refused(session, frame, InputError, feature_cols="features")
+
+
 def test_empty_table_is_refused(session: Any) -> None:
     df = session.createDataFrame(held_out("votes", 10)).where("y > 5")
     with pytest.raises(InputError, match="no rows"):
@@ -249,6 +244,10 @@ def test_model_that_cannot_be_pickled_is_refused_before_the_job(session: Any, mo
     monkeypatch.setattr(jobs, "gather", pytest.fail)
     words = refused(session, held_out("votes", 50), UnsupportedModelError, model=model)
     assert "cannot be pickled" in words
+
+
+def test_model_must_be_fitted(session: Any) -> None:
+    refused(session, held_out("votes", 50), NotFittedError, model=type(fitted("votes"))())
 
 
 def _break(X: Any) -> Any:

@@ -69,9 +69,14 @@ def test_separate_executors_give_the_local_report(master: str, n_blocks: int, tm
     X, y, _ = in_order(frame)
     local = ens_plugin.analyze(fitted("votes"), X, y, data="holdout", n_jobs=1)
     run = subprocess.run(
-        [sys.executable, "-m", "tests.spark.cluster_run", master, str(tmp_path)], cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.spark.cluster_run", master, str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr[-2000:]
     for report in json.loads(run.stdout.splitlines()[-1]):
         assert largest_difference(local, EnsembleReport.from_json(report)) < ROUNDING

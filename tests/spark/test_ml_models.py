@@ -103,6 +103,15 @@ def test_pipeline_of_spark_gives_the_report_of_its_vectors(session: Any, target:
     assert largest_difference(local, report) < ROUNDING
 
 
+def test_error_at_its_own_size_is_what_spark_measures(session: Any) -> None:
+    from pyspark.ml.evaluation import RegressionEvaluator
+
+    pipeline, df = fitted_pipeline("values"), held_out(session)
+    report = spark.analyze(pipeline, df, label_col="value")
+    measured = RegressionEvaluator(labelCol="value", metricName="mse").evaluate(pipeline.transform(df))
+    assert report.error_curve.at(7) == pytest.approx(measured, rel=ROUNDING)
+
+
 # PySpark's searches leave their thread pool to the garbage collector.
 @pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 def test_best_model_of_a_search_is_judged(session: Any) -> None:

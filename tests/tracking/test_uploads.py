@@ -16,12 +16,13 @@ from pathlib import Path
 import mlflow
 import pytest
 
+from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.errors import TrackingError
 from ens_plugin.tracking import uploads as upload_queue
+from ens_plugin.tracking.settings import AutologOptions
 from ens_plugin.tracking.uploads import (
     MAX_WAITING,
     Progress,
-    ReportFiles,
     ReportUpload,
     Upload,
     deliver,
@@ -251,8 +252,11 @@ def test_no_run_is_left_running(name: str, ended: dict[str, tuple[str, str]]) ->
 REPORT = replace(classification_report(), created="2026-01-02T03:04:05+00:00")
 
 
-def upload(**changes: object) -> ReportUpload:
-    whole = ReportUpload(REPORT, None, mlflow.get_tracking_uri(), None, "ens", "v1:0")
+def upload(prefix: str = "ens", **changes: object) -> ReportUpload:
+    settings = AutologOptions(False, False, 0.1, prefix, False, AnalysisOptions())
+    whole = ReportUpload(
+        report=REPORT, tracking_uri=mlflow.get_tracking_uri(), run_id=None, data_digest="v1:0", settings=settings
+    )
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 
@@ -277,12 +281,6 @@ class TestDeliver:
         )
         assert embedded.get_run(deliver(upload())).info.status == "FINISHED"
         assert seen == ["FAILED"]
-
-    def test_no_run_is_made_when_the_program_has_ended(self, embedded: mlflow.MlflowClient) -> None:
-        late = upload()
-        assert late.progress.give_up()
-        with pytest.raises(TrackingError, match="program ended before"):
-            deliver(late)
 
     def test_a_run_that_was_made_for_nothing_is_failed(
         self, embedded: mlflow.MlflowClient, monkeypatch: pytest.MonkeyPatch
@@ -320,37 +318,3 @@ FIGURES = {"error_curve.png", "agreement.png", "bias_variance.png"}
 
 def names(folder: Path | None) -> set[str]:
     return set() if folder is None else {path.name for path in folder.iterdir()}
-
-
-def test_the_first_delivery_writes_the_files_and_the_last_one_removes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Path] = []
-    monkeypatch.setattr("ens_plugin.tracking.uploads.render_artifacts", lambda report, folder: written.append(folder))
-    files = ReportFiles(classification_report(), 2, with_figures=False)
-    assert written == []
-    assert files.folder() == files.folder()
-    assert len(written) == 1
-    files.release()
-    assert written[0].exists()
-    files.release()
-    assert not written[0].exists()
-
-
-@pytest.mark.parametrize("with_figures", [True, False])
-def test_figures_are_apart_from_the_files_which_mlflow_gets(with_figures: bool) -> None:
-    files = ReportFiles(classification_report(), 1, with_figures=with_figures)
-    assert names(files.figures) == (FIGURES if with_figures else set())
-    assert names(files.folder()) == FILES
-    files.release()
-
-
-def test_a_folder_that_cannot_be_written_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(report: object, folder: object) -> None:
-        raise OSError("No space left on device")
-
-    files = ReportFiles(classification_report(), 1, with_figures=False)
-    with monkeypatch.context() as changed:
-        changed.setattr("ens_plugin.tracking.uploads.render_artifacts", fail)
-        with pytest.raises(OSError, match="No space left"):
-            files.folder()
-    assert names(files.folder()) == FILES
-    files.release()
