@@ -1,4 +1,4 @@
-"""Ensembles of the user's own: arrays of outputs and bags, or fitted members."""
+"""Ensembles of the user's own: arrays of outputs and bags, fitted members, or repeated answers to questions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, OutputKi
 from ens_plugin.adapters.members import (
     DrawCounts,
     DrawRule,
+    TableRows,
     as_pandas,
     call_model,
     checked_labels,
@@ -29,10 +30,12 @@ from ens_plugin.adapters.members import (
 )
 from ens_plugin.adapters.trees import RowOrigin, judge_origin
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown
+from ens_plugin.core.validation import LARGEST_VALUE, FloatArray, IntArray, as_array, counted, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.findings import Finding
 
+# Code of an answer that was not given.
+MISSING = -1
 # A position above it is damage, as of a pointer read as a number.
 MAX_ROWS = 2**40
 # How members are averaged, or vote; the kind of what they output; and the dimensions of outputs.
@@ -48,16 +51,11 @@ _DIMENSIONS: dict[MeanRule, tuple[int, ...]] = {"vote": (2,), "mean": (2,), "mea
 
 @dataclass(frozen=True, eq=False)
 class GivenBags:
-    """Bags of all members as a user gave them, after the checks of :func:`check_in_bag`.
+    """Bags of all members as a user gave them, after the checks of :func:`check_in_bag`."""
 
-    Attributes
-    ----------
-    rows : ndarray of bool, shape (n_members, n_rows), or list of n_members ndarray of int
-    name : str
-        Name of the user's argument, for messages.
-    """
-
+    # Shape (n_members, n_rows).
     rows: NDArray[np.bool_] | list[NDArray[np.intp]]
+    # Name of the user's argument, for messages.
     name: str
 
     def pack(self, n_rows: int) -> Bags:
@@ -88,11 +86,6 @@ class GivenBags:
         repeats = any(np.unique(rows).size < rows.size for rows in self.rows)
         rule: DrawRule = "with_replacement" if repeats else "without_replacement"
         return counts_of_rows(self.rows, len(self.rows), n_rows, rule)
-
-    def drawn(self, member: int) -> NDArray[np.intp]:
-        """Return the rows of a member, in ascending order where the user gave a mask."""
-        rows = self.rows[member]
-        return np.flatnonzero(rows) if isinstance(self.rows, np.ndarray) else np.asarray(rows)
 
     def first(self, n_members: int) -> GivenBags:
         """Return a copy of the bags of the first `n_members` members."""
@@ -304,14 +297,14 @@ class EstimatorEnsemble(CustomEnsemble):
             raise InputError("X is None, but an ensemble of models needs the rows to predict; pass X.")
         X = as_pandas(X)
         if hasattr(X, "iloc"):
-            return FrameRows(X)
+            return TableRows(X)
         if hasattr(X, "tocsr"):
             return X.tocsr()
         return _as_array(X, "X")
 
     def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
         """Return one model's label codes, probabilities or values for the rows."""
-        model, table = self.models[member], rows.frame if isinstance(rows, FrameRows) else rows
+        model, table = self.models[member], rows.table if isinstance(rows, TableRows) else rows
         if self.classes is None:
             return checked_numbers(call_model(model.predict, table, member), (rows.shape[0],), member)
         if self.aggregation == "vote":
@@ -330,17 +323,6 @@ class EstimatorEnsemble(CustomEnsemble):
         part = _with_first_bags(self, n_members)
         part.models = self.models[:n_members]
         return part
-
-
-class FrameRows:
-    """A DataFrame that is sliced by rows, as arrays are, and keeps the column names that models need."""
-
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
-        self.shape = frame.shape
-
-    def __getitem__(self, rows: Any) -> FrameRows:
-        return FrameRows(self.frame.iloc[rows])
 
 
 def _with_first_bags(ensemble: AnyEnsemble, n_members: int) -> AnyEnsemble:
@@ -505,18 +487,17 @@ class CustomAdapter(EnsembleAdapter):
         return order_doubts(self.model.models) if isinstance(self.model, EstimatorEnsemble) else ()
 
     def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
-        """Return whether rows are training rows, by stored rows and splits of the models; unknown without models."""
+        """Return whether rows are training rows, by splits and leaves of the models; unknown without models."""
         if not isinstance(self.model, EstimatorEnsemble):
             return "unknown"
         rows, shown_by = self._rows_and_recognition(features)
         target = None if y is None else np.asarray(y).reshape(-1)
         if target is not None and self.classes is not None:
             target = label_codes(target, self.classes)
-        models = [(model, rows) for model in self.model.models]
-        bags = self.model.in_bag
-        known = shown_by.known_rows(models, target, self.classes, (lambda own: None) if bags is None else bags.drawn)
-        cells = shown_by.tree_cells(models, target, self.classes)
-        return judge_origin(known.are_given(), cells, rows.shape[0], known.would_show)
+        models = self.model.models
+        is_shown, would_show = shown_by.compare_node_values(shown_by.trees_among(models, rows))
+        cells = shown_by.tree_cells(models, rows, target, self.classes)
+        return judge_origin(is_shown, cells, rows.shape[0], would_show)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterable[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that models split, where they are trees."""
@@ -530,7 +511,7 @@ class CustomAdapter(EnsembleAdapter):
         """Return rows as models take them, and the module that recognises training rows."""
         # Arrays of outputs need no model library; models are inspected only for held-out rows.
         module = import_module("ens_plugin.adapters.sklearn.known_rows")
-        return features.frame if isinstance(features, FrameRows) else features, module
+        return features.table if isinstance(features, TableRows) else features, module
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:
         """Return how often each model drew each row, counted in the index arrays that the user gave."""
@@ -553,3 +534,44 @@ def _no_bags() -> BagError:
         "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
         'the rows each member was trained on, or pass data="holdout" with rows no member was trained on.'
     )
+
+
+class AnswerEnsemble(CustomEnsemble):
+    """Answers to questions as votes of exchangeable members: member b has given the b-th answer to each question."""
+
+    # Codes are -1 where there is no answer, and all below `n_codes`.
+
+    def __init__(self, codes: IntArray, n_codes: int, weight: FloatArray | None = None) -> None:
+        self.has_answer = codes != MISSING
+        outputs = np.where(self.has_answer, codes, 0)
+        super().__init__(outputs, None, aggregation="vote", classes=np.arange(n_codes))
+        self.weight = weight
+        if weight is not None:
+            self.aggregation = "mean_score"
+
+    def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
+        """Return one sample's codes for some questions; with weights, the weight at each code, (n_rows, n_codes)."""
+        codes: NDArray[Any] = super().member_outputs(member, rows)
+        if self.weight is None:
+            return codes
+        assert self.classes is not None
+        scores = np.zeros((codes.size, self.classes.size))
+        scores[np.arange(codes.size), codes] = self.weight[member, rows[:, 0]]
+        return scores
+
+
+class AnswerAdapter(CustomAdapter):
+    """Adapter of an :class:`AnswerEnsemble`, whose questions may have different numbers of samples."""
+
+    @classmethod
+    def accepts(cls, model: object) -> bool:
+        """Return whether `model` is an AnswerEnsemble."""
+        return isinstance(model, AnswerEnsemble)
+
+    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the samples' outputs for a block of questions, and which of them have an answer."""
+        return self.outputs(features), self.model.has_answer[:, features[:, 0]]
+
+    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
+        """Return "fresh": nothing was trained on these questions that would vote."""
+        return "fresh"

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from ens_plugin.adapters.contract import EnsembleInfo
 from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods
+from ens_plugin.adapters.members import other_row_count, other_rows, other_target
 from ens_plugin.adapters.sklearn.bags import checked_members
 from ens_plugin.adapters.sklearn.known_rows import tree_splits
 from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, are_recognised
@@ -94,10 +95,7 @@ class RegressionForestAdapter(SeededEnsemble, Library):
         """Raise DataMismatchError for another number of rows than all trees were trained on."""
         trained = int(self.model.n_samples_[0])
         if n_rows != trained or len(set(self.model.n_samples_)) > 1:
-            raise DataMismatchError(
-                f"X has {counted(n_rows, 'row')}, but the {type(self.model).__name__} was trained on {trained}. Pass "
-                'the exact training rows in training order, or data="holdout" for rows the model was not trained on.'
-            )
+            raise other_row_count(self.model, n_rows, str(trained))
 
     def draw(self, member: int) -> AnyIntArray:
         """Return the rows of all trees of a member."""
@@ -118,7 +116,8 @@ class RegressionForestAdapter(SeededEnsemble, Library):
     @property
     def learners(self) -> Sequence[Any]:
         """Return the trees."""
-        return self.model.estimators_  # type: ignore[no-any-return]
+        trees: Sequence[Any] = self.model.estimators_
+        return trees
 
     def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that members are groups of trees, where they are."""
@@ -157,11 +156,7 @@ class RegressionForestAdapter(SeededEnsemble, Library):
         stored = (nodes.n_node_samples_train, nodes.n_node_samples)
         other = sum(int(np.count_nonzero((a != b)[is_leaf])) for a, b in zip(counts, stored, strict=True))
         if other:
-            raise DataMismatchError(
-                f"These are not the rows the model was trained on: {other} counts of rows in the leaves of tree {tree} "
-                "differ from those of the training. X and y must be the exact training rows in training order; for "
-                'rows the model was not trained on pass data="holdout".'
-            )
+            raise other_rows(f"{other} counts of rows in the leaves of tree {tree} differ from those of the training")
         return target is not None and self._check_values(tree, leaves[for_values], target[for_values])
 
     def _check_values(self, tree: int, leaves: NDArray[np.int64], target: NDArray[np.float64]) -> bool:
@@ -172,10 +167,6 @@ class RegressionForestAdapter(SeededEnsemble, Library):
         slack = ROUNDING * max(float(np.abs(target).max()), 1e-300)
         outside = ((value < ranges["lowest"] - slack) | (-value < ranges["highest"] - slack))[reached]
         if outside.any():
-            raise DataMismatchError(
-                f"y is not the target the model was trained on: {np.count_nonzero(outside)} of {reached.size} leaves "
-                f"of tree {tree} hold a value that y of the rows in them cannot give. X and y must be the exact "
-                'training rows in training order; for rows the model was not trained on pass data="holdout".'
-            )
+            raise other_target(outside, tree)
         mean = np.bincount(leaves, target, nodes.node_count)[reached] / np.bincount(leaves)[reached]
         return bool((np.abs(mean - value[reached]) <= slack).all())

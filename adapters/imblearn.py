@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from imblearn.ensemble import BalancedBaggingClassifier, BalancedRandomForestClassifier, EasyEnsembleClassifier
+from imblearn.ensemble import BalancedBaggingClassifier, BalancedRandomForestClassifier
 from imblearn.pipeline import Pipeline
 from imblearn.under_sampling import RandomUnderSampler
 from numpy.typing import NDArray
@@ -18,26 +17,24 @@ from sklearn.base import clone
 
 from ens_plugin.adapters.contract import EnsembleInfo
 from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods, retrain_members
+from ens_plugin.adapters.members import other_row_count
 from ens_plugin.adapters.sklearn.bagging import BaggedMembers
 from ens_plugin.adapters.sklearn.bags import prove_members
 from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, growth_is_known
 from ens_plugin.adapters.sklearn.training import RELEASE
 from ens_plugin.core.bags import BagProof
-from ens_plugin.core.validation import AnyIntArray, counted
+from ens_plugin.core.validation import AnyIntArray
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 
 # From this release on, weights decide which rows a bootstrap draws, and a fraction of rows is rounded down.
 DRAWS_BY_WEIGHT = RELEASE >= (1, 9)
 
 
-def sampled_rows(sampler: Any, n_rows: int) -> AnyIntArray:
+def sampled_rows(model: object, sampler: Any, n_rows: int) -> AnyIntArray:
     """Return the positions of the rows that a fitted sampler kept, in its order, repeated or not."""
     kept = np.asarray(sampler.sample_indices_)
     if kept.size and kept.max() >= n_rows:
-        raise DataMismatchError(
-            f"X has {counted(n_rows, 'row')}, but the model was trained on at least {kept.max() + 1}. Pass the exact "
-            'training rows in training order, or data="holdout" for rows the model was not trained on.'
-        )
+        raise other_row_count(model, n_rows, f"at least {kept.max() + 1}")
     return kept
 
 
@@ -75,9 +72,14 @@ class Imblearn(Library):
         return retrain_members
 
 
-class ResampledMembers(BaggedMembers):
-    """Base class of adapters of bagging ensembles whose members are pipelines of a sampler and a classifier."""
+class BalancedBaggingAdapter(BaggedMembers, Imblearn):
+    """Adapter of BalancedBaggingClassifier.
 
+    Rows that a member drew and its RandomUnderSampler left out are out of bag: which rows it keeps depends on the
+    labels alone.  Any other sampler chooses or makes rows by the values of all drawn rows, so these are all in bag.
+    """
+
+    known: ClassVar[tuple[type, ...]] = (BalancedBaggingClassifier,)
     distributions: ClassVar[tuple[str, ...]] = ("imbalanced-learn", "scikit-learn")
 
     @cached_property
@@ -90,17 +92,8 @@ class ResampledMembers(BaggedMembers):
     @property
     def learners(self) -> Sequence[Any]:
         """Return the pipelines, whose samplers have parameters too."""
-        return self.model.estimators_  # type: ignore[no-any-return]
-
-
-class BalancedBaggingAdapter(ResampledMembers, Imblearn):
-    """Adapter of BalancedBaggingClassifier.
-
-    Rows that a member drew and its RandomUnderSampler left out are out of bag: which rows it keeps depends on the
-    labels alone.  Any other sampler chooses or makes rows by the values of all drawn rows, so these are all in bag.
-    """
-
-    known: ClassVar[tuple[type, ...]] = (BalancedBaggingClassifier,)
+        pipelines: Sequence[Any] = self.model.estimators_
+        return pipelines
 
     @property
     def _draws_by_label(self) -> bool:
@@ -114,7 +107,7 @@ class BalancedBaggingAdapter(ResampledMembers, Imblearn):
     def draw(self, member: int) -> AnyIntArray:
         """Return the rows that are in a member's bag."""
         drawn = super().draw(member)
-        return drawn[sampled_rows(self._sampler(member), drawn.size)] if self._draws_by_label else drawn
+        return drawn[sampled_rows(self.model, self._sampler(member), drawn.size)] if self._draws_by_label else drawn
 
     def prove(self, features: Any, target: NDArray[Any] | None) -> BagProof:
         """Return what some members' samplers and trees prove of the rows and labels."""
@@ -135,29 +128,6 @@ class BalancedBaggingAdapter(ResampledMembers, Imblearn):
 
     def _sampler(self, member: int) -> Any:
         return self.model.estimators_[member][0]
-
-
-class EasyEnsembleAdapter(ResampledMembers):
-    """Adapter of EasyEnsembleClassifier, for held-out rows."""
-
-    known: ClassVar[tuple[type, ...]] = (EasyEnsembleClassifier,)
-
-    def describe(self) -> EnsembleInfo:
-        """Return the properties of the ensemble, whose bags leave out no row of the rarest label."""
-        return replace(super().describe(), bag_provenance="unknown")
-
-    @property
-    def are_redrawable(self) -> bool:
-        """False: rows cannot be drawn again."""
-        return False
-
-    def check_bags(self, n_rows: int) -> None:
-        """Raise BagError: rows of the rarest label are in every bag."""
-        raise BagError(
-            "An EasyEnsembleClassifier trains every member on all rows of the rarest label, with a part of the others, "
-            "so the rows of that label are never out of bag, and no out-of-bag error holds for it. Pass "
-            'data="holdout" with rows no member was trained on.'
-        )
 
 
 class BalancedForestAdapter(SeededEnsemble, Imblearn):
@@ -196,7 +166,7 @@ class BalancedForestAdapter(SeededEnsemble, Imblearn):
                 'Pass data="holdout" with rows the model was not trained on, or refit without class_weight.'
             )
         for sampler in self.model.samplers_:
-            sampled_rows(sampler, n_rows)
+            sampled_rows(self.model, sampler, n_rows)
         # The library does not keep how many rows it was trained on.
         self._n_rows = n_rows
 
@@ -223,7 +193,7 @@ class BalancedForestAdapter(SeededEnsemble, Imblearn):
 
     def grown_on(self, member: int, n_rows: int) -> tuple[AnyIntArray, AnyIntArray]:
         """Return the rows that a tree's sampler kept, and which of these the tree was grown on."""
-        kept = sampled_rows(self.model.samplers_[member], n_rows)
+        kept = sampled_rows(self.model, self.model.samplers_[member], n_rows)
         if not self.model.bootstrap:
             return kept, np.arange(kept.size)
         # The public estimators_samples_ of a forest that is trained on the kept rows draws again from a tree's seed.

@@ -17,13 +17,7 @@ LARGEST_SEED = np.iinfo(np.int32).max
 
 
 def home_libraries(model: object) -> set[str]:
-    """Return the top-level packages that define the class of a model and its parents.
-
-    Examples
-    --------
-    >>> sorted(home_libraries(1))
-    ['builtins']
-    """
+    """Return the top-level packages that define the class of a model and its parents."""
     return {base.__module__.partition(".")[0] for base in type(model).__mro__}
 
 
@@ -79,29 +73,6 @@ class Library:
         What to install with pip where a file is found and the library is not; needed with :meth:`reads`.
     suffixes : tuple of str
         Endings of the names of the files in which MLflow stores its models.
-
-    Notes
-    -----
-    ===========================  =======================================================================
-    For training
-    ----------------------------------------------------------------------------------------------------
-    :meth:`fit_sites`            :func:`ens_plugin.autolog`: the functions that train models
-    :meth:`trainer`              :func:`ens_plugin.grow`: a function that trains up to a chosen size
-    :meth:`refuse_boosting`      parameters that make members correct one another
-    For stored models
-    ----------------------------------------------------------------------------------------------------
-    :meth:`find_damage`          models in pickles that would end the process
-    :meth:`reads`, :meth:`read`  model files in a format of the library's own
-    :meth:`find_file_damage`     such files that would end the process
-    For models without methods of scikit-learn
-    ----------------------------------------------------------------------------------------------------
-    :meth:`predict`              rows that ``predict`` takes in another form
-    :meth:`predict_proba`        rows that ``predict_proba`` takes in another form
-    :meth:`labels`               labels that ``predict`` does not return
-    :meth:`feature_names`        names without an attribute ``feature_names_in_``
-    :meth:`n_features`           a number without an attribute ``n_features_in_``
-    :meth:`with_categories`      tables from files, which do not state columns of categories
-    ===========================  =======================================================================
 
     Examples
     --------
@@ -209,14 +180,6 @@ class Library:
             Of any class, if the file is damaged.
         """
         raise UnsupportedModelError(f"{cls.__name__} reads no files; pickle the model, or implement read and reads.")
-
-    @classmethod
-    def find_file_damage(cls, content: bytes) -> str | None:
-        """Return the damage that makes a file unsafe to read, or None; None by default.
-
-        Called before :meth:`read`, for libraries that use the indices in a file without a check.
-        """
-        return None
 
     @classmethod
     def predict(cls, model: Any, rows: Any) -> Any:
@@ -440,13 +403,7 @@ Trainer = Callable[[Any, TrainingRows, int, NextSize], Any]
 
 
 def fix_seed(estimator: Any) -> None:
-    """Replace ``random_state``, where it is a generator or None, by a drawn seed, so that all fits draw alike.
-
-    Parameters
-    ----------
-    estimator : estimator with ``random_state`` and ``set_params``
-        Changed in place.
-    """
+    """Replace ``random_state``, where it is a generator or None, by a drawn seed, so that all fits draw alike."""
     from sklearn.utils import check_random_state
 
     seed = estimator.random_state

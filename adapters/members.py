@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import (
     LARGEST_VALUE,
     SINGLE_ROUNDING,
+    BoolArray,
     FloatArray,
     as_array,
     counted,
@@ -46,8 +45,8 @@ GROWABLE = (
 SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees*, Bagging* and IsolationForest, LightGBM in rf mode, "
     "XGBoost's parallel trees and Spark ML's RandomForest*, each also inside a pipeline or a search, "
-    "ens_plugin.CustomEnsemble, imbalanced-learn's BalancedRandomForestClassifier, BalancedBaggingClassifier and "
-    "EasyEnsembleClassifier, quantile-forest's and scikit-survival's forests, EconML's RegressionForest, and YDF's "
+    "ens_plugin.CustomEnsemble, imbalanced-learn's BalancedRandomForestClassifier and "
+    "BalancedBaggingClassifier, quantile-forest's and scikit-survival's forests, EconML's RegressionForest, and YDF's "
     "RandomForestModel. For yet another library, write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) "
     "describes: register it with ens_plugin.register_adapter for this Python process, or install it as a package with "
     "an entry point of the group 'ens_plugin.adapters' for the command line and every other process."
@@ -64,8 +63,18 @@ FEW_RUNS = 3.0
 CERTAIN, FEWEST_MEMBERS, FEWEST_APART, LEAST_SPREAD = 8.0, 20, 5, 1e-6
 # Means that rest on few rows have longer tails than that, and large differences by chance.
 LARGEST_KURTOSIS = 9.0
-# Rows for which a replaced method is compared with that of the library.
-COMPARED_ROWS = 256
+
+
+class TableRows:
+    """A table that is sliced by rows, and what a library makes of them: the table itself, numbers, or leaves."""
+
+    def __init__(self, table: Any, made: Any = None) -> None:
+        self.table, self.made = table, table if made is None else made
+        self.shape: tuple[int, ...] = table.shape
+
+    def __getitem__(self, rows: Any) -> TableRows:
+        table = self.table.iloc[rows] if hasattr(self.table, "iloc") else self.table[rows]
+        return TableRows(table, None if self.made is self.table else self.made[rows])
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -367,10 +376,8 @@ def model_errors(model: object) -> Iterator[None]:
 
 
 def _failed_adapter(error: Exception) -> type | None:
-    """Return the class of the adapter outside of this package in whose code an exception was raised; None without one.
-
-    Recognised by the name of its base class, whose module imports this one.
-    """
+    """Return the class of the adapter outside of this package in whose code an exception was raised, or None."""
+    # Recognised by the name of its base class, whose module imports this one.
     frames = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
     for cls in (type(own) for own in frames if own is not None):
         is_adapter = any(base.__name__ == "EnsembleAdapter" for base in cls.__mro__)
@@ -590,39 +597,31 @@ def several_targets(name: str, n_outputs: int) -> str:
     )
 
 
-def check_replaced_methods(model: Any, features: Any, library: str) -> None:
-    """Raise UnsupportedModelError if ``predict`` or ``predict_proba`` is replaced, and returns something else."""
-    for name in ("predict", "predict_proba"):
-        plain = next((vars(cls)[name] for cls in type(model).__mro__ if _has_own(cls, name, library)), None)
-        if plain is None or (name not in vars(model) and getattr(type(model), name) is plain):
-            continue
-        table = features[spread_rows(features.shape[0], COMPARED_ROWS)].table
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found, expected = np.asarray(getattr(model, name)(table)), np.asarray(plain(model, table))
-            finding = "" if _are_same(found, expected) else "returns something else than"
-        except Exception as error:  # a user's class may raise anything
-            finding = f"failed on rows of X ({reason_of(error)}), and is not known to return"
-        if finding:
-            raise UnsupportedModelError(
-                f"The {name} of this {type(model).__name__} {finding} what the class of {library} returns, as where a "
-                "subclass or a patch replaces how it predicts. So the mean of its members does not describe what it "
-                "predicts. If the members' mean is what you want to judge, pass model.booster_ of LightGBM or "
-                "model.get_booster() of XGBoost; else pass ens_plugin.CustomEnsemble(outputs, in_bag, ...)."
-            )
+_EXACT = (
+    "X and y must be the exact training rows in training order, with the values that the model itself was given; for "
+    'rows the model was not trained on pass data="holdout".'
+)
 
 
-def _has_own(cls: type, name: str, library: str) -> bool:
-    return cls.__module__.partition(".")[0] == library and name in vars(cls)
+def other_rows(found: str) -> DataMismatchError:
+    """Return the error for rows of which `found`, a part of a sentence, shows that they are not the training rows."""
+    return DataMismatchError(f"These are not the rows the model was trained on: {found}. {_EXACT}")
 
 
-def _are_same(found: Any, expected: Any) -> bool:
-    if found.shape != expected.shape:
-        return False
-    if found.dtype.kind != "f" or expected.dtype.kind != "f":
-        return bool((found == expected).all())
-    return bool((np.abs(found - expected) <= SINGLE_ROUNDING * np.abs(expected).max(initial=0.0)).all())
+def other_target(is_other: BoolArray, tree: int, what: str = "a value") -> DataMismatchError:
+    """Return the error for a target that cannot give what some leaves of a tree hold."""
+    return DataMismatchError(
+        f"y is not the target the model was trained on: {np.count_nonzero(is_other)} of {is_other.size} leaves of tree "
+        f"{tree} hold {what} that y of the rows in them cannot give. {_EXACT}"
+    )
+
+
+def other_row_count(model: object, n_rows: int, trained: str) -> DataMismatchError:
+    """Return the error for another number of rows than a model was trained on."""
+    return DataMismatchError(
+        f"X has {counted(n_rows, 'row')}, but the {type(model).__name__} was trained on {trained}. Pass the exact "
+        'training rows in training order, or data="holdout" for rows the model was not trained on.'
+    )
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:

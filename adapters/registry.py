@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions, entry_points
-from inspect import getattr_static, signature
+from inspect import getattr_static
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -30,12 +30,11 @@ from ens_plugin.errors import (
 GROUP = "ens_plugin.adapters"
 _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     # Its ensemble is a CustomEnsemble.
-    ("ens_plugin", "ens_plugin.adapters.answers", "AnswerAdapter"),
+    ("ens_plugin", "ens_plugin.adapters.custom", "AnswerAdapter"),
     ("ens_plugin", "ens_plugin.adapters.custom", "CustomAdapter"),
     # Their ensembles derive from classes of scikit-learn.
     ("imblearn", "ens_plugin.adapters.imblearn", "BalancedForestAdapter"),
     ("imblearn", "ens_plugin.adapters.imblearn", "BalancedBaggingAdapter"),
-    ("imblearn", "ens_plugin.adapters.imblearn", "EasyEnsembleAdapter"),
     ("quantile_forest", "ens_plugin.adapters.quantile_forest", "QuantileForestAdapter"),
     ("sksurv", "ens_plugin.adapters.sksurv", "SurvivalForestAdapter"),
     ("econml", "ens_plugin.adapters.econml", "RegressionForestAdapter"),
@@ -75,10 +74,8 @@ _observers: list[Callable[[type[EnsembleAdapter]], None]] = []
 
 
 def offered_libraries() -> tuple[str, ...]:
-    """Return the import names of the libraries that installed distributions offer adapters for, sorted.
-
-    No distribution's code is imported.  The entry points are read once in a process.
-    """
+    """Return the import names of the libraries that installed distributions offer adapters for, sorted."""
+    # No distribution's code is imported. The entry points are read once in a process.
     return tuple(_entries())
 
 
@@ -138,7 +135,7 @@ def _problem(cls: object) -> str | None:
             f"{cls.__name__} does not implement {', '.join(missing)}; what they are is in the help of "
             "ens_plugin.adapters.EnsembleAdapter and ens_plugin.adapters.Library"
         )
-    return _unlike_signature(cls)
+    return None
 
 
 def _missing_parts(cls: type) -> list[str]:
@@ -150,30 +147,6 @@ def _missing_parts(cls: type) -> list[str]:
         if issubclass(cls, base) and _overrides(cls, base, name):
             missing += [part for part in needed if not _overrides(cls, base, part) and part not in missing]
     return missing
-
-
-def _unlike_signature(cls: type[EnsembleAdapter]) -> str | None:
-    """Return in words which method cannot be called with the arguments that the contract's own method takes."""
-    for base in (EnsembleAdapter, Library):
-        for name in vars(base) if issubclass(cls, base) else ():
-            if name.startswith("_") or not callable(getattr(base, name)) or not _overrides(cls, base, name):
-                continue
-            # Of a class, a method is called with the object as its first argument, a class method without.
-            expected, own = getattr(base, name), getattr(cls, name, None)
-            if not callable(own) or not _takes(own, len(signature(expected).parameters)):
-                words = f"{name}{signature(expected)}"
-                return f"{cls.__name__}.{name} cannot be called as {words}, which the contract has it take"
-    return None
-
-
-def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
-    try:
-        signature(function).bind(*range(n_arguments))
-    except TypeError:
-        return False
-    except ValueError:  # of compiled functions, which state none
-        return True
-    return True
 
 
 def _overrides(cls: type, base: type, name: str) -> bool:
@@ -296,10 +269,8 @@ def _is_wanted(home: str, name: str | None) -> bool:
 
 
 def load_offered_adapters() -> None:
-    """Load the adapters of all installed distributions, to find the one that reads a file of an unknown format.
-
-    One that cannot be loaded is left out, with an EnsPluginWarning.
-    """
+    """Load the adapters of all installed distributions, to find the one that reads a file of an unknown format."""
+    # One that cannot be loaded is left out, with an EnsPluginWarning.
     for name in offered_libraries():
         try:
             offered_adapters(name)

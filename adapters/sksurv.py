@@ -12,9 +12,11 @@ from sksurv.ensemble import ExtraSurvivalTrees, RandomSurvivalForest
 from sksurv.metrics import concordance_index_censored
 
 from ens_plugin.adapters.contract import EnsembleInfo
+from ens_plugin.adapters.members import other_rows, other_target
+from ens_plugin.adapters.sklearn.bags import without_bootstrap
 from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, truncated_ensemble
 from ens_plugin.core.validation import ROUNDING, counted
-from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 
 FORESTS = (RandomSurvivalForest, ExtraSurvivalTrees)
 
@@ -158,10 +160,7 @@ class SurvivalTreesAdapter(SeededEnsemble):
         """Raise BagError or DataMismatchError unless the trees drew from so many rows."""
         name = type(self.ensemble).__name__
         if not self.ensemble.bootstrap:
-            raise BagError(
-                f"This {name} was trained without bootstrap, each tree on every row, so no row is out of bag. Pass "
-                'data="holdout" with rows the model was not trained on, or refit with bootstrap=True.'
-            )
+            raise without_bootstrap(self.ensemble)
         if not hasattr(self.ensemble, "_n_samples"):
             raise BagError(
                 f"This {name} does not keep how many rows it was trained on, as those of scikit-survival before 0.24, "
@@ -179,10 +178,9 @@ class SurvivalTreesAdapter(SeededEnsemble):
         is_leaf = tree.children_left == -1
         other = np.count_nonzero((np.bincount(leaves, minlength=tree.node_count) != tree.n_node_samples)[is_leaf])
         if other:
-            raise DataMismatchError(
-                f"These are not the rows the model was trained on: in {other} of {tree.n_leaves} leaves of tree "
-                f"{member}, X has another number of rows than the tree counted at training. X and y must be the exact "
-                'training rows in training order; for rows the model was not trained on pass data="holdout".'
+            raise other_rows(
+                f"in {other} of {tree.n_leaves} leaves of tree {member}, X has another number of rows than the tree "
+                "counted at training"
             )
         # With low_memory=True, leaves keep a risk score in place of the hazards.
         if target is None or self.ensemble.low_memory:
@@ -190,12 +188,7 @@ class SurvivalTreesAdapter(SeededEnsemble):
         hazards = _last_hazards(leaves, target[0][rows], target[1][rows], draws[rows], tree.node_count)
         gap = np.abs(hazards - tree.value[:, -1, 0]) > ROUNDING * np.maximum(hazards, 1.0)
         if (gap & is_leaf).any():
-            raise DataMismatchError(
-                f"y is not the target the model was trained on: {np.count_nonzero(gap & is_leaf)} of {tree.n_leaves} "
-                f"leaves of tree {member} hold a cumulative hazard that y of the rows in them cannot give. X and y "
-                "must be the exact training rows in training order; for rows the model was not trained on pass "
-                'data="holdout".'
-            )
+            raise other_target(gap[is_leaf], member, "a cumulative hazard")
         return True
 
 

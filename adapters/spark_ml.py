@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.members import code_dtype, first_installed, label_codes
-from ens_plugin.adapters.tree_table import splits_by_column
-from ens_plugin.adapters.trees import RowOrigin, hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.trees import RowOrigin, compare_split_values, judge_origin, splits_by_column
 from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.core.validation import BoolArray, FloatArray
 from ens_plugin.errors import BagError, ClusterError, DataMismatchError, UnsupportedModelError
@@ -37,29 +36,19 @@ NODES = (
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree of a forest of Spark ML, as arrays with one entry for each node, the root first.
+    """One tree of a forest of Spark ML, as arrays with one entry for each node, the root first."""
 
-    Attributes
-    ----------
-    feature : ndarray of int32
-        Column that a node splits by; -1 for leaves.
-    threshold : ndarray of float64
-        Rows with at most this value go left; where there are categories, NaN.
-    children : ndarray of intp, shape (n_nodes, 2)
-        Left and right child; of a leaf, the leaf itself.
-    value : ndarray of float64, shape (n_nodes,) or (n_nodes, n_labels)
-        Output of a leaf: a value, or the probability of every label.
-    categories : dict of int to (ndarray of bool, bool)
-        For each node that splits by category: which categories go left, and whether any other value does.
-    depth : int
-        Splits between the root and the deepest leaf.
-    """
-
+    # Column that a node splits by; -1 for leaves.
     feature: NDArray[np.int32]
+    # Rows with at most this value go left; where there are categories, NaN.
     threshold: NDArray[np.float64]
+    # Left and right child; of a leaf, the leaf itself; shape (n_nodes, 2).
     children: NDArray[np.intp]
+    # Output of a leaf: a value, or the probability of every label; shape (n_nodes,) or (n_nodes, n_labels).
     value: NDArray[np.float64]
+    # For each node that splits by category: which categories go left, and whether any other value does.
     categories: dict[int, tuple[NDArray[np.bool_], bool]]
+    # Splits between the root and the deepest leaf.
     depth: int
 
     def leaves(self, features: FloatArray) -> NDArray[np.intp]:
@@ -207,20 +196,12 @@ def _depth(feature: NDArray[np.int32], children: NDArray[np.intp]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SparkForest:
-    """Trees of a forest of Spark ML, as arrays that predict without Spark.
+    """Trees of a forest of Spark ML, as arrays that predict without Spark."""
 
-    Attributes
-    ----------
-    name : str
-        Class of the model it was read from.
-    n_features : int
-    n_labels : int or None
-        None for regression.
-    trees : tuple of Tree
-    """
-
+    # Class of the model it was read from.
     name: str
     n_features: int
+    # None for regression.
     n_labels: int | None
     trees: tuple[Tree, ...]
 
@@ -303,12 +284,8 @@ class SparkForestAdapter(EnsembleAdapter):
         target = None if y is None else np.asarray(y).reshape(-1)
         if target is not None and self.classes is not None:
             target = label_codes(target, self.classes)
-        return judge_origin(
-            hold_split_values(features, self._split_values(), np.float64),
-            self._leaf_counts(features, target),
-            features.shape[0],
-            lambda: show_split_values(features, self._split_values(), np.float64),
-        )
+        is_shown, would_show = compare_split_values(features, self._split_values(), np.float64)
+        return judge_origin(is_shown, self._leaf_counts(features, target), features.shape[0], would_show)
 
     def column_splits(self, features: Any) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""

@@ -1,4 +1,21 @@
-"""What rows show by the leaves that they reach in trees, and by the values that trees split at.
+"""What adapters of tree libraries share: thresholds by column, damage, the proof of bags, and signs of training rows.
+
+Where a library stores a cover in each leaf, how many rows of the tree's bag reached it at training or the sum of their
+second derivatives, covers prove the rows that trees were trained on.  Bags that are drawn again are right if their rows
+give the cover of every leaf: exactly where it is a count, else within the rounding of the library.
+
+Bags follow from one seed, so a wrong seed, other rows or another order make all trees wrong, and some trees prove them
+all: :func:`members_to_check` draws as many as chance cannot satisfy.  How likely wrong bags are to fit depends on what
+a cover tells of the rows behind it, so each library brings its own bound for a tree.  LightGBM's counts tell how many
+rows each bag has, so a wrong bag is a random one of as many rows (``lightgbm/bags.py``).  XGBoost's sums do not tell
+how many rows they are of, and rows with small derivatives are lost in the rounding, so a wrong bag is any set of coin
+tosses (``xgboost/bags.py``).  What the bounds of the checked trees amount to is the same: :func:`chance_of_draws`, and
+bags for which it is above 1e-9 are refused.
+
+scikit-learn's forests are not proved by these functions.  The library itself draws their bags again from the seeds of
+the trees, so no draw is searched for, and 16 trees spread over the forest are compared.  Their leaves may count
+fewer rows than their bags have, because rows of weight zero are drawn and not counted; and what they store beside the
+counts proves the target (``sklearn/bags.py``).
 
 A test of whether rows fill the leaves of trees as training rows do, which recognises these in any order. A leaf that
 counted some rows of its bag is reached by at least as many of the training rows. Of as many fresh rows, often fewer
@@ -11,7 +28,7 @@ chance only, as often as they hold each other's values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,9 +36,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from scipy.special import betainc
 
-from ens_plugin.adapters.tree_table import MAX_CHANCE
-from ens_plugin.core.bags import UNSEEN
-from ens_plugin.core.validation import AnyIntArray, FloatArray
+from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 
 RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
 
@@ -36,13 +51,104 @@ ENOUGH = 15
 # A column is used only if at most this share of its rows have values of other rows.
 MOST_SHARED = 0.25
 ROUNDING = 4.0
+# Bound on the expected number of values that a table holds and none was found of, with a confidence of 98 %.
+UNSEEN = 4.0
 # Fewest different thresholds of a column, and different values of its rows, that make the column comparable.
 FEWEST_DISTINCT = 10
 # Of a column of fresh rows, two of n + 1 values are expected outside of the range of n: .18 for 10 rows.
 MOST_OUTSIDE = 0.9
-# Rows that are moved together: few, so that all members' values of them stay in a processor's cache; no power of 2,
-# because parts of a column that are so far apart push one another out of it.
-ROWS_TOGETHER = 120
+# Child of a node that has none.
+LEAF = -1
+# Fewest leaves beyond one per tree, of all trees together, so that other rows do not agree by chance: counts of 30 rows
+# or more agree with probability below 1e-6.
+LEAVES_THAT_TELL = 8
+# Largest chance of wrong bags that are taken for proved, and of fresh rows that are taken for training rows.
+MAX_CHANCE = 1e-9
+# Members that were grown on other rows than the rest, a share s of all, are all missed with a chance of (1 - s)^16.
+FEWEST_CHECKED = 16
+# Rows by trees up to which all are checked, because it takes a hundredth of a second.
+CELLS_CHECKED = 20_000
+
+
+def splits_by_column(column: NDArray[Any], threshold: NDArray[Any]) -> Iterator[tuple[int, FloatArray]]:
+    """Yield each column that trees split, in ascending order, with all its thresholds in the order given."""
+    order = np.argsort(column, kind="stable")
+    found, starts = np.unique(column[order], return_index=True)
+    for own, thresholds in zip(found, np.split(threshold[order], starts[1:]), strict=False):
+        yield int(own), thresholds
+
+
+def damage_of_tree(
+    left: NDArray[Any],
+    right: NDArray[Any],
+    feature: NDArray[Any],
+    n_features: int,
+    threshold: NDArray[Any] | None = None,
+    value: NDArray[Any] | None = None,
+) -> str | None:
+    """Return in words what makes a tree unsafe to predict with, or useless, or None."""
+    # With damaged links, prediction may never end, or may read memory outside the tree. Nodes without children have -1
+    # as both; thresholds and values are those of libraries whose own trees always hold numbers.
+    is_leaf = left == LEAF
+    if not _are_sound(left, right) or (is_leaf != (right == LEAF)).any() or min(left.min(), right.min()) < LEAF:
+        return "does not lead from its root to each leaf once"
+    column = feature[~is_leaf]
+    if column.size and (column.min() < 0 or column.max() >= n_features):
+        return "splits on a feature that the model does not have"
+    if threshold is not None and np.isnan(threshold[~is_leaf]).any():
+        return "has a threshold that is no number"
+    if value is not None and not np.isfinite(value).all():
+        return "has values that are not finite"
+    return None
+
+
+def _are_sound(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    """Return whether the path of any row from node 0 along the child links ends at a leaf."""
+    # Where no node is the child of two nodes, and the root is the child of none, every path from the root ends.
+    children = np.concatenate([left, right])
+    children = children[children >= 0]
+    if children.size == 0:
+        return True
+    return bool(
+        children.min() > 0 and children.max() < left.size and np.bincount(children, minlength=left.size).max() <= 1
+    )
+
+
+def members_to_check(n_members: int, n_cells: int, log_chance: Callable[[int], float], draw_of: IntArray) -> IntArray:
+    """Return the members, in ascending order, whose trees prove the bags of all, drawn at random."""
+    # Enough that wrong bags would fit them with a chance of about MAX_CHANCE squared, which leaves room for a search
+    # among many draws; 16 at least; and as many as take little time. Trees of one draw resemble each other, and only
+    # one counts. `n_cells` are rows by trees of one member.
+    order = np.random.default_rng(n_members).permutation(n_members)
+    fewest, strongest = max(FEWEST_CHECKED, CELLS_CHECKED // n_cells), dict[int, float]()
+    for place, member in enumerate(order.tolist()):
+        if place >= fewest and sum(strongest.values()) < 2.0 * np.log(MAX_CHANCE):
+            return np.sort(order[:place])
+        draw = int(draw_of[member])
+        strongest[draw] = min(strongest.get(draw, 0.0), log_chance(member))
+    return np.sort(order)
+
+
+def first_middle_last(checked: list[int]) -> list[int]:
+    """Return the first, middle and last of the members that prove bags, whose leaf values prove the target."""
+    return sorted({checked[0], checked[len(checked) // 2], checked[-1]})
+
+
+def likely_chance(counts: NDArray[Any], share: float) -> float:
+    """Return about the logarithm of the chance that a random bag has these numbers of rows in a tree's leaves."""
+    # A binomial number of mean c and variance c (1 - p) has its likeliest value with a chance of about 1 / sqrt(1 + 2
+    # pi c (1 - p)); the number of all rows in the bag is taken as known.
+    spread = np.log1p(2.0 * np.pi * (1.0 - share) * np.append(counts, counts.sum()))
+    return float(0.5 * (spread[-1] - spread[:-1].sum()))
+
+
+def chance_of_draws(log_chance: FloatArray, draw_of: IntArray, n_tried: int) -> float:
+    """Return a bound on the chance that wrong draws pass for all trees, after so many were tried; it may be above 1."""
+    # Draws are independent, so their chances multiply. Trees grown on the same draw are not, and only the strongest
+    # counts.
+    strongest = np.zeros(int(draw_of.max(initial=-1)) + 1)
+    np.minimum.at(strongest, draw_of, log_chance)
+    return float(n_tried * np.exp(strongest.sum()))
 
 
 def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
@@ -57,7 +163,7 @@ def judge_origin(
     are_training_rows: bool,
     trees: Iterable[tuple[AnyIntArray, AnyIntArray]],
     n_rows: int,
-    would_show: Callable[[], bool],
+    would_show: bool,
 ) -> RowOrigin:
     """Return whether rows are training rows, by what a model stores of these and by how rows fill its leaves.
 
@@ -70,16 +176,16 @@ def judge_origin(
         are read until one has too few rows.
     n_rows : int
         Number of the given rows.
-    would_show : callable
-        Returns whether `are_training_rows` would be True for training rows in any order.  Called last.
+    would_show : bool
+        Whether `are_training_rows` would be True for training rows in any order.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ens_plugin.adapters.sklearn.tools import judge_origin
-    >>> judge_origin(False, [(np.array([3, 2]), np.array([4, 1]))], 5, lambda: False)
+    >>> judge_origin(False, [(np.array([3, 2]), np.array([4, 1]))], 5, False)
     'fresh'
-    >>> judge_origin(False, [], 5, lambda: False)
+    >>> judge_origin(False, [], 5, False)
     'unknown'
     """
     if are_training_rows:
@@ -96,29 +202,19 @@ def judge_origin(
         gaps += float((1.0 - chance).sum())
     if gaps >= EXPECTED_GAPS:
         return "training" if np.exp(least) < MAX_CHANCE else "like_training"
-    return "fresh" if would_show() else "unknown"
+    return "fresh" if would_show else "unknown"
 
 
-def hold_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
-    """Return whether so many thresholds are values of the rows, or midpoints of two, that chance cannot explain it."""
+def compare_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> tuple[bool, bool]:
+    """Return whether more thresholds are values of rows, or midpoints of two, than chance explains, and may be."""
+    # They may be where columns of distinct values have enough thresholds.
     counts = []
     for column, thresholds in splits:
         values = column_of(table, column)
         if values is not None and thresholds.size:
             counts.append(_matches(values.astype(dtype), np.unique(thresholds.astype(dtype))))
-    return are_too_many(counts, table.shape[0])
-
-
-def show_split_values(table: Any, splits: Iterable[tuple[int, FloatArray]], dtype: DTypeLike) -> bool:
-    """Return whether columns with distinct values have enough thresholds to recognise training rows."""
-    n_usable = 0
-    for column, thresholds in splits:
-        values = column_of(table, column)
-        if values is not None and chance_of_value(values[np.isfinite(values)].astype(dtype)) <= MOST_SHARED:
-            n_usable += np.unique(thresholds).size
-        if n_usable >= ENOUGH:
-            return True
-    return False
+    n_usable = sum(tested for tested, _, chance in counts if chance <= MOST_SHARED)
+    return are_too_many(counts, table.shape[0]), n_usable >= ENOUGH
 
 
 def are_too_many(counts: list[tuple[int, int, float]], n_rows: int) -> bool:
@@ -174,20 +270,13 @@ def column_of(table: Any, column: int) -> FloatArray | None:
 
 
 class OutsideColumns(NamedTuple):
-    """Columns at whose splits nearly all rows go the same way.
+    """Columns at whose splits nearly all rows go the same way."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Positions of these columns, in ascending order.
-    n_compared : int
-        Columns that were compared.
-    share : float
-        Share of the compared columns' splits that are splits of these columns.
-    """
-
+    # Positions of these columns, in ascending order.
     columns: tuple[int, ...] = ()
+    # Columns that were compared.
     n_compared: int = 0
+    # Share of the compared columns' splits that are splits of these columns.
     share: float = 0.0
 
 
@@ -208,31 +297,3 @@ def columns_outside(table: Any, splits: Iterable[tuple[int, FloatArray]]) -> Out
             found.append(column)
             outside += thresholds.size
     return OutsideColumns(tuple(sorted(found)), n_compared, outside / compared if compared else 0.0)
-
-
-def move_values(
-    values: NDArray[Any], taken: NDArray[np.bool_], outputs: NDArray[np.float64], filled: NDArray[np.bool_]
-) -> None:
-    """Copy each row's values that are taken, in order, to its outputs that are filled; the others are any number."""
-    # Values, taken and outputs are of several labels, whose outputs are filled in the same places.
-    n_members, n_rows = filled.shape
-    moved = np.zeros((ROWS_TOGETHER, n_members))
-    for start in range(0, n_rows, ROWS_TOGETHER):
-        rows = slice(start, min(start + ROWS_TOGETHER, n_rows))
-        # By row, so that the values of one row come after those of another.
-        places = _by_row(filled[:, rows])
-        # Positions are found without a branch, which a mask as an index takes for each value.
-        wanted, into = np.count_nonzero(places, axis=1), np.flatnonzero(places)
-        for own_values, own_taken, own_outputs in zip(values, taken, outputs, strict=True):
-            own = _by_row(own_taken[:, rows])
-            # How many values of the rows before are taken but not wanted.
-            spare = np.count_nonzero(own, axis=1) - wanted
-            skipped = np.repeat(np.cumsum(spare) - spare, wanted)
-            at = np.flatnonzero(own).take(np.arange(into.size) + skipped)
-            moved.reshape(-1)[into] = _by_row(own_values[:, rows]).take(at)
-            own_outputs[:, rows] = moved[: len(own)].T
-
-
-def _by_row(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values of each row next to each other; a copy of their own first, whose columns are close."""
-    return np.ascontiguousarray(np.ascontiguousarray(values).T)

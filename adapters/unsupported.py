@@ -36,6 +36,7 @@ _CHAIN = (
     "Each of its models takes the outputs before its own as further columns. Train one forest on all outputs, or a "
     "MultiOutputClassifier or MultiOutputRegressor, which ens_plugin.analyze takes."
 )
+_WITHOUT = "Forests and bagged trees take all labels without it."
 _THRESHOLD = (
     "It cuts their mean at a threshold of its own. For the error at the threshold, also pass metric=lambda y, mean: "
     "((mean[:, 1] >= model.{cut}) != (y == model.classes_[1])).mean()."
@@ -46,13 +47,9 @@ _INSTEAD = {
     "models_to_settle(X) give its distance from infinitely many models.",
     "ClassifierChain": _CHAIN,
     "FixedThresholdClassifier": _THRESHOLD.format(cut="threshold"),
-    "OneVsOneClassifier": "The k-th was trained on the rows X[(y == a) | (y == b)] of the k-th pair (a, b) of "
-    "itertools.combinations(model.classes_, 2), with the target (y == b)[(y == a) | (y == b)].astype(int). Forests "
-    "and bagged trees take all labels without it.",
-    "OneVsRestClassifier": "The target of the k-th is model.label_binarizer_.transform(y).toarray()[:, k]. Forests and "
-    "bagged trees take all labels without it.",
-    "OutputCodeClassifier": "The target of the k-th is model.code_book_[numpy.searchsorted(model.classes_, y), "
-    "k].astype(int). Forests and bagged trees take all labels without it.",
+    "OneVsOneClassifier": _WITHOUT,
+    "OneVsRestClassifier": _WITHOUT,
+    "OutputCodeClassifier": _WITHOUT,
     "RegressorChain": _CHAIN,
     "SelfTrainingClassifier": "It was trained on labels that it predicted itself, which may be wrong: pass rows that "
     'it was not trained on, whose labels are known, and data="holdout".',

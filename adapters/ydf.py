@@ -7,34 +7,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import ydf
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_by_member
-from ens_plugin.adapters.members import code_dtype, text_label_codes, trained_columns
+from ens_plugin.adapters.members import TableRows, code_dtype, text_label_codes, trained_columns
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.validation import one_line
 from ens_plugin.errors import BagError, InputError, UnsupportedModelError
-
-
-class LeafTable:
-    """Rows as YDF takes them, with the leaves that they reach; sliced by rows.
-
-    Attributes
-    ----------
-    table : DataFrame of shape (n_rows, n_features)
-    leaves : ndarray of int, shape (n_rows, n_trees)
-        Numbers of the leaves of each tree, those under a node's negative child first.
-    """
-
-    def __init__(self, table: pd.DataFrame, leaves: NDArray[np.integer[Any]]) -> None:
-        self.table = table
-        self.leaves = leaves
-        self.shape: tuple[int, int] = table.shape
-
-    def __getitem__(self, rows: Any) -> LeafTable:
-        return LeafTable(self.table.iloc[rows], self.leaves[rows])
 
 
 class YdfForestAdapter(EnsembleAdapter):
@@ -69,8 +49,9 @@ class YdfForestAdapter(EnsembleAdapter):
             distributions=("ydf",),
         )
 
-    def prepare(self, X: Any) -> LeafTable:
+    def prepare(self, X: Any) -> TableRows:
         """Return the model's columns of X, and the leaves that its rows reach in every tree."""
+        # Leaves under a node's negative child have the lower numbers.
         table = trained_columns(X, self.model.input_feature_names())
         try:
             # YDF reads the label's column of every table, and does not use it here.
@@ -79,7 +60,7 @@ class YdfForestAdapter(EnsembleAdapter):
             raise InputError(
                 f"YDF refuses X ({one_line(str(error))}); pass the columns in the types that they had in training."
             ) from error
-        return LeafTable(table, np.asarray(leaves))
+        return TableRows(table, np.asarray(leaves))
 
     def encode_target(self, y: NDArray[Any]) -> NDArray[np.int64] | None:
         """Return the codes of labels that are integers, which YDF keeps as texts; None for all others."""
@@ -92,7 +73,7 @@ class YdfForestAdapter(EnsembleAdapter):
     ) -> NDArray[Any]:
         """Return the label codes, probabilities or values of the leaves that the prepared rows reach."""
         return outputs_by_member(
-            lambda member, rows: self._leaf_outputs[member][rows.leaves[:, member]],
+            lambda member, rows: self._leaf_outputs[member][rows.made[:, member]],
             members or range(self.n_members),
             features,
             wanted,

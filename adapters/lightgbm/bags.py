@@ -30,7 +30,13 @@ from ens_plugin.adapters.contract import DistributedBags, ProofStatistics, merge
 from ens_plugin.adapters.lightgbm.document import ModelText
 from ens_plugin.adapters.lightgbm.leaf_values import Objective, check_not_refit, judge_leaf_targets, target_sums
 from ens_plugin.adapters.members import shortened
-from ens_plugin.adapters.tree_table import MAX_CHANCE, chance_of_draws, likely_chance, members_to_check
+from ens_plugin.adapters.trees import (
+    MAX_CHANCE,
+    chance_of_draws,
+    first_middle_last,
+    likely_chance,
+    members_to_check,
+)
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError
@@ -43,27 +49,18 @@ BAGGING = (
 BLOCK_ROWS = 1024
 RESOLUTION = 32768
 MULTIPLIER, INCREMENT = 214013, 2531011
-# Measured share of what chance misplaces: bundled columns mostly below 0.3, permuted rows 0.7 to 1.4.
-NEARLY = 0.6
 _HOLDOUT = 'for rows the model was not trained on pass data="holdout".'
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Parameters with which a LightGBM forest drew its bags.
+    """Parameters with which a LightGBM forest drew its bags."""
 
-    Attributes
-    ----------
-    seed : int
-        ``bagging_seed``.
-    frequency : int
-        Iterations that share one bag.
-    fractions : tuple of float
-        Share of the rows in a bag; with balanced bagging, that of the negative and that of the positive rows.
-    """
-
+    # ``bagging_seed``.
     seed: int
+    # Iterations that share one bag.
     frequency: int
+    # Share of the rows in a bag; with balanced bagging, that of the negative and that of the positive rows.
     fractions: tuple[float, ...]
 
     def limits(self) -> list[tuple[int, ...]]:
@@ -131,19 +128,9 @@ def draw_rounds(
     rows: IntArray | None = None,
     n_drawn: int | None = None,
 ) -> Bags:
-    """Return the bags of the first bagging rounds, of all rows or of some at any positions.
-
-    Parameters
-    ----------
-    seed : int
-    limit : int or ndarray of int
-        Draws below it put a row in bag.
-    n_rounds, n_rows : int
-    rows : ndarray of int, optional
-        Positions among all `n_rows`; all by default.
-    n_drawn : int, optional
-        Rounds up to the first bag with every row, after which LightGBM draws no more; by default that which is found.
-    """
+    """Return the bags of the first bagging rounds, of all rows or of some at any positions."""
+    # Draws below `limit` put a row in bag. `rows` are positions among all `n_rows`. `n_drawn` is the number of rounds
+    # up to the first bag with every row, after which LightGBM draws no more; by default that which is found.
     block, place = np.divmod(np.arange(n_rows) if rows is None else rows, BLOCK_ROWS)
     last = (n_rows - 1) // BLOCK_ROWS
     factors, terms = _jumps(BLOCK_ROWS)
@@ -232,7 +219,7 @@ class DrawnRows(DistributedBags):
     @cached_property
     def _with_target(self) -> list[int]:
         """Return the first, middle and last of these iterations, whose leaf values prove the target."""
-        return sorted({self._checked[0], self._checked[len(self._checked) // 2], self._checked[-1]})
+        return first_middle_last(self._checked)
 
     def at(self, rows: IntArray | None, target: NDArray[Any] | None) -> Bags:
         """Return the bags of the rows at some positions, or of all, drawn for these rows alone."""
@@ -330,21 +317,11 @@ class DrawnRows(DistributedBags):
                 "bagging_fraction, or LightGBM before 3.0 drew the bags, which then depended on its number of threads: "
                 "train anew in one go."
             )
-        n_misplaced, n_trained = (
-            int(sum(own)) for own in zip(*((o.misplaced, o.stored.sum()) for o in counts), strict=True)
-        )
-        reach = counted(n_misplaced, "reaches", "reach", of=f"{n_trained} in-bag rows, counted over trees,")
-        where = f"{reach} another leaf than at training ({trees})"
-        if n_misplaced < NEARLY * sum(own.misplaced_by_chance for own in counts):
-            return DataMismatchError(
-                f"Nearly, but not all, rows are the rows the model was trained on: {where}. Either a few rows of X "
-                "were changed, or LightGBM itself routes some rows otherwise than in training, because it bundled "
-                "columns that exclude each other only in the rows it sampled (enable_bundle) or trained on a GPU. Pass "
-                f"the exact training rows, or train anew with enable_bundle=False on the CPU; {_HOLDOUT}"
-            )
         return DataMismatchError(
-            f"These are not the rows the model was trained on: {where}. X must hold the exact training rows in "
-            f"training order; {_HOLDOUT}"
+            f"These are not the rows the model was trained on: rows of the bags reach other leaves than at training "
+            f"({trees}). Pass the exact training rows, in training order. If they are these, LightGBM itself routes "
+            "some rows otherwise than in training, because it bundled columns that exclude each other only in the rows "
+            f"it sampled, or trained on a GPU: train anew with enable_bundle=False on the CPU; {_HOLDOUT}"
         )
 
 
@@ -360,18 +337,6 @@ class _Counts:
     @property
     def is_other(self) -> bool:
         return not np.array_equal(self.found, self.stored)
-
-    @property
-    def misplaced(self) -> float:
-        return float(np.abs(self.found - self.stored).sum()) / 2.0
-
-    @property
-    def misplaced_by_chance(self) -> float:
-        """Return the expected number of in-bag rows in other leaves, if the bag were a random set of its size."""
-        n_rows = self.reached.sum()
-        drawn = self.stored.sum() / n_rows
-        spread = np.sqrt(self.reached * drawn * (1.0 - drawn) * (1.0 - self.reached / n_rows))
-        return float(spread.sum() / np.sqrt(np.pi))
 
 
 def log_chance(counts: IntArray, reached: IntArray) -> float:

@@ -10,22 +10,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ens_plugin.adapters.tree_table import LEAF, MOST_STATED, damage_of_tree, splits_by_column
+from ens_plugin.adapters.trees import LEAF, damage_of_tree, splits_by_column
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 
 # Bit of a split's decision type.
 CATEGORICAL = 1
 MODEL_START = b"tree\nversion="
-TREES_END = b"end of trees\n"
-CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
-PARAMETER = re.compile(rb"\[\w+: ?[^\n]*\]")
-TREE = re.compile(rb"[0-9]+(?:\n\w+=[^\n]*)*\n*")
-WHOLE = re.compile(r"[0-9]{1,10}")
-SPLIT_KEYS = ("split_feature", "left_child", "right_child", "decision_type")
-# Keys that a tree need not have; nothing depends on the first two.
-OPTIONAL_KEYS = ("internal_count", "leaf_count", "internal_value", "internal_weight", "leaf_weight", "split_gain")
 SIZE_ALIASES = (
     "num_iterations",
     "num_iteration",
@@ -84,21 +75,13 @@ class TreeText:
 
 @dataclass(frozen=True, eq=False)
 class ModelText:
-    """Text of a LightGBM model, split into header, parameters and trees.
+    """Text of a LightGBM model, split into header, parameters and trees."""
 
-    Attributes
-    ----------
-    header : dict of str
-        ``key=value`` lines above the first tree.
-    averages : bool
-        Whether predictions are means over trees, as in ``rf`` mode, not sums.
-    parameters : dict of str, or None
-        Training parameters; None where the model was saved without.
-    trees : list of TreeText
-    """
-
+    # ``key=value`` lines above the first tree.
     header: dict[str, str]
+    # Whether predictions are means over trees, as in ``rf`` mode, not sums.
     averages: bool
+    # Training parameters; None where the model was saved without.
     parameters: dict[str, str] | None
     trees: list[TreeText]
 
@@ -141,20 +124,6 @@ def parse_model(text: str) -> ModelText:
     )
 
 
-def is_complete(text: bytes) -> bool:
-    r"""Return whether a model's text has all its trees, each at the position that the sizes in its header state."""
-    # LightGBM itself uses the sizes without a check, and wrong ones can end the process.
-    sizes = re.search(rb"^tree_sizes=(.*)$", text, re.MULTILINE)
-    if sizes is None:
-        return TREES_END in text
-    at = text.find(b"\nTree=0\n") + 1
-    for index, size in enumerate(sizes.group(1).split()):
-        if not text.startswith(b"Tree=%d\n" % index, at) or not size.isdigit():
-            return False
-        at += int(size)
-    return text.startswith(TREES_END, at)
-
-
 def _key_values(text: str) -> dict[str, str]:
     lines: list[Any] = [line.split("=", 1) for line in text.split("\n") if "=" in line]
     return dict(lines)
@@ -167,169 +136,47 @@ def _parameters(text: str) -> dict[str, str] | None:
     return dict(re.findall(r"^\[(\w+): ?(.*)\]$", section.partition("\nend of parameters")[0], re.MULTILINE))
 
 
-class _DamageError(ValueError):
-    pass
-
-
-def find_damage(text: bytes) -> str | None:
-    r"""Return the damage that makes the text of a model unsafe for LightGBM to read."""
-    # LightGBM uses the numbers of leaves, children, features and categories that the text states. Wrong ones can end
-    # the process, or make prediction never end.
-    if not is_complete(text):
-        return "trees are missing or cut short"
-    if CONTROL.search(text):
-        return "it holds control characters"
-    forest = text.partition(b"\nend of trees")[0]
-    for index, lines in enumerate(forest.split(b"\nTree=")[1:]):
-        if TREE.fullmatch(lines) is None:
-            return f"tree {index} has a line without a name, where LightGBM stops reading it"
-    try:
-        model = parse_model(text.decode())
-        _check_header(model)
-        _check_parameters(text.partition(b"\nparameters:\n")[2].partition(b"\nend of parameters")[0])
-        n_features = _whole(model.header, "max_feature_idx") + 1
-        for index, tree in enumerate(model.trees):
-            _check_tree(tree, n_features, index)
-    except KeyError as error:
-        return f"a line {error.args[0]!r} is missing"
-    except (_DamageError, UnicodeDecodeError) as error:
-        return str(error)
+def find_damage(text: str) -> str | None:
+    """Return the damage that makes a model, whose text LightGBM itself has written, unsafe to predict with, or None."""
+    model = parse_model(text)
+    n_labels = int(model.header["num_class"])
+    stated = re.search(r"num_class:(\d+)", model.header.get("objective", ""))
+    if model.trees_per_iteration not in (1, n_labels) or (stated is not None and int(stated[1]) != n_labels):
+        return f"its trees, or its objective, are not those of {counted(n_labels, 'label')}"
+    n_features = int(model.header["max_feature_idx"]) + 1
+    for index, tree in enumerate(model.trees):
+        if (damage := _damage_of(tree, n_features)) is not None:
+            return f"tree {index} {damage}"
     return None
 
 
-def _check_header(model: ModelText) -> None:
-    header = model.header
-    n_labels, per_iteration = _whole(header, "num_class"), _whole(header, "num_tree_per_iteration")
-    if not 1 <= n_labels <= MOST_STATED or per_iteration not in (1, n_labels):
-        raise _DamageError(
-            f"it states {counted(n_labels, 'label')} and {counted(per_iteration, 'tree')} per iteration, which do not "
-            "fit"
-        )
-    if len(model.trees) % per_iteration:
-        raise _DamageError(f"its {counted(len(model.trees), 'tree')} are no multiple of {per_iteration} per iteration")
-    n_features = _whole(header, "max_feature_idx") + 1
-    for key in ("feature_names", "feature_infos"):
-        if len(header[key].split(" ")) != n_features:
-            raise _DamageError(f"{key} does not name {counted(n_features, 'feature')}")
-    if "objective" in header:
-        _check_objective(header["objective"], n_labels)
-
-
-def _check_parameters(lines: bytes) -> None:
-    """Raise _DamageError for a parameter without a colon, which LightGBM expects in each line without a check."""
-    for line in filter(None, lines.split(b"\n")):
-        if PARAMETER.fullmatch(line) is None:
-            raise _DamageError(f"its parameters have a line without a colon, {line.decode(errors='replace')[:40]!r}")
-
-
-def _check_objective(objective: str, n_labels: int) -> None:
-    for part in objective.split(" ")[1:]:
-        name, _, value = part.partition(":")
-        if name == "num_class" and value != str(n_labels):
-            raise _DamageError(f"its objective has {counted(value, 'label')}, and the model {n_labels}")
-        if value and not _is_number(value):
-            raise _DamageError(f"its objective has {part!r}, in which a number is missing")
-
-
-def _check_tree(tree: TreeText, n_features: int, index: int) -> None:
-    try:
-        n_leaves = _whole(tree.lines, "num_leaves")
-        if not 1 <= n_leaves <= MOST_STATED:
-            raise _DamageError(f"has {n_leaves} leaves")
-        _floats(tree.lines, "leaf_value", n_leaves)
-        for key in OPTIONAL_KEYS:
-            if tree.lines.get(key):
-                _floats(tree.lines, key, n_leaves if key.startswith("leaf") else n_leaves - 1, finite=False)
-        for key in ("shrinkage", "is_linear"):
-            if key in tree.lines and not _is_number(tree.lines[key]):
-                raise _DamageError(f"has {key}={tree.lines[key]!r}")
-        n_categorical = _whole(tree.lines, "num_cat")
-        if n_leaves > 1:
-            _check_splits(tree, n_leaves, n_features, n_categorical)
-        if tree.has_linear_leaves:
-            _check_linear(tree, n_leaves, n_features)
-    except _DamageError as error:
-        raise _DamageError(f"tree {index} {error}") from None
-
-
-def _check_splits(tree: TreeText, n_leaves: int, n_features: int, n_categorical: int) -> None:
-    features, left, right, kind = (_integers(tree.lines, key, n_leaves - 1) for key in SPLIT_KEYS)
-    thresholds = _floats(tree.lines, "threshold", n_leaves - 1, finite=False)
-    if kind.min() < 0 or kind.max() >= 12:
-        raise _DamageError("has an unknown kind of split")
+def _damage_of(tree: TreeText, n_features: int) -> str | None:
+    n_leaves = tree.n_leaves
+    if tree.floats("leaf_value").size != n_leaves or not np.isfinite(tree.floats("leaf_value")).all():
+        return "has values that are not finite"
+    if n_leaves == 1:
+        return None
+    left, right, features, kind = (
+        tree.integers(key) for key in ("left_child", "right_child", "split_feature", "decision_type")
+    )
     if max(left.max(), right.max()) >= n_leaves - 1:
-        raise _DamageError("leads to a split that it does not have")
-    below, none = [_as_nodes(child, n_leaves) for child in (left, right)], np.full(n_leaves, LEAF)
-    left, right, features = (np.concatenate([own, none]) for own in (*below, features))
-    damage = damage_of_tree(left, right, features, n_features, np.concatenate([thresholds, none]))
-    if damage is not None:
-        raise _DamageError(damage)
-    by_category = kind & CATEGORICAL != 0
-    if n_categorical or by_category.any():
-        _check_categories(tree, n_categorical, thresholds[by_category])
+        return "leads to a split that it does not have"
+    # LightGBM numbers leaves from -1 downwards.
+    none = np.full(n_leaves, LEAF)
+    left, right = (np.append(np.where(own < 0, n_leaves - 2 - own, own), none) for own in (left, right))
+    by_category, thresholds = kind & CATEGORICAL != 0, tree.floats("threshold")
+    if by_category.any() and not _has_categories(tree, thresholds[by_category]):
+        return "refers to a set of categories that it does not have"
+    return damage_of_tree(left, right, np.append(features, none), n_features, np.append(thresholds, none))
 
 
-def _check_categories(tree: TreeText, n_categorical: int, thresholds: NDArray[np.float64]) -> None:
-    if not 1 <= n_categorical <= MOST_STATED:
-        raise _DamageError(f"states that it has {n_categorical} sets of categories, and needs 1 to {MOST_STATED}")
-    bounds = _integers(tree.lines, "cat_boundaries", n_categorical + 1)
-    if bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] > np.iinfo(np.int32).max // np.iinfo(np.uint32).bits:
-        raise _DamageError("has sets of categories that overlap")
-    words = _integers(tree.lines, "cat_threshold", int(bounds[-1]))
-    if words.size and (words.min() < 0 or words.max() > np.iinfo(np.uint32).max):
-        raise _DamageError("has a set of categories out of range")
-    if not np.isin(thresholds, np.arange(n_categorical)).all():
-        raise _DamageError("refers to a set of categories that it does not have")
-
-
-def _check_linear(tree: TreeText, n_leaves: int, n_features: int) -> None:
-    _floats(tree.lines, "leaf_const", n_leaves)
-    counts = _integers(tree.lines, "num_features", n_leaves)
-    if counts.min() < 0 or counts.max() > n_features:
-        raise _DamageError("has a leaf with more features than the model")
-    features = _integers(tree.lines, "leaf_features", int(counts.sum()))
-    _floats(tree.lines, "leaf_coeff", int(counts.sum()))
-    if features.size and (features.min() < 0 or features.max() >= n_features):
-        raise _DamageError("has a leaf with a feature that the model does not have")
-
-
-def _whole(lines: dict[str, str], key: str) -> int:
-    if WHOLE.fullmatch(lines[key]) is None:
-        raise _DamageError(f"has {key}={lines[key][:40]!r}")
-    return int(lines[key])
-
-
-def _integers(lines: dict[str, str], key: str, size: int) -> NDArray[np.int64]:
-    return _numbers(lines, key, size, np.int64)
-
-
-def _floats(lines: dict[str, str], key: str, size: int, finite: bool = True) -> NDArray[np.float64]:
-    values = _numbers(lines, key, size, np.float64)
-    if finite and not np.isfinite(values).all():
-        raise _DamageError(f"has values in {key} that are not finite")
-    return values
-
-
-def _numbers(lines: dict[str, str], key: str, size: int, dtype: Any) -> NDArray[Any]:
-    try:
-        values = np.array(lines[key].split(), dtype=dtype)
-    except (ValueError, OverflowError):
-        raise _DamageError(f"has values in {key} that are no numbers") from None
-    if values.size != size:
-        raise _DamageError(f"has {counted(values.size, 'value')} in {key} instead of {size}")
-    return values
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
+def _has_categories(tree: TreeText, thresholds: FloatArray) -> bool:
+    """Return whether a tree has the sets of categories that its splits refer to."""
+    if not tree.has_categorical_splits:
         return False
-
-
-def _as_nodes(child: NDArray[Any], n_leaves: int) -> NDArray[Any]:
-    """Return children as nodes: LightGBM numbers leaves from -1 downwards."""
-    return np.where(child < 0, n_leaves - 2 - child, child)
+    bounds = tree.integers("cat_boundaries")
+    is_in_order = bounds[0] == 0 and (np.diff(bounds) >= 0).all() and bounds[-1] <= tree.integers("cat_threshold").size
+    return bool(is_in_order and np.isin(thresholds, np.arange(bounds.size - 1)).all())
 
 
 def truncated_forest(model: Any, booster: Any, size: int) -> Any:

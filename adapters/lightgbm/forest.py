@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from lightgbm import Booster, LGBMClassifier, LGBMModel, __version__
+from lightgbm import Booster, LGBMClassifier, LGBMModel, LGBMRegressor, __version__
 from lightgbm.basic import LightGBMError
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,11 +16,10 @@ from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo, outputs_
 from ens_plugin.adapters.lightgbm.bags import BAGGING, DrawnRows
 from ens_plugin.adapters.lightgbm.document import ModelText, parse_model, truncated_forest
 from ens_plugin.adapters.lightgbm.leaf_values import PRINTED, Objective, read_objective
-from ens_plugin.adapters.lightgbm.rows import PreparedRows, prepare_table
-from ens_plugin.adapters.members import DrawCounts, check_replaced_methods, counts_from_bags
-from ens_plugin.adapters.sklearn.training import training_target
-from ens_plugin.adapters.tree_table import LEAVES_THAT_TELL
-from ens_plugin.adapters.trees import COMPARED_ROWS, RowOrigin, hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.lightgbm.rows import prepare_table
+from ens_plugin.adapters.members import DrawCounts, TableRows, counts_from_bags
+from ens_plugin.adapters.sklearn.training import check_predictions, training_target
+from ens_plugin.adapters.trees import COMPARED_ROWS, LEAVES_THAT_TELL, RowOrigin, compare_split_values, judge_origin
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.tally import both_scores
@@ -74,7 +73,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             distributions=("lightgbm",),
         )
 
-    def prepare(self, X: Any) -> PreparedRows:
+    def prepare(self, X: Any) -> TableRows:
         """Return X as a table, after comparing the members' mean with LightGBM's ``predict`` on the first rows."""
         rows = prepare_table(self._booster, X)
         if self._objective.is_covered and self._n_compared < COMPARED_ROWS and rows.shape[0]:
@@ -84,7 +83,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError if a subclass or a patch predicts something else than LightGBM's own class."""
-        check_replaced_methods(self.model, features, "lightgbm")
+        check_predictions(self, features, (Booster, LGBMClassifier, LGBMRegressor))
 
     def outputs(
         self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
@@ -99,11 +98,11 @@ class LightGBMForestAdapter(EnsembleAdapter):
             )
         chosen = members or range(self.n_members)
         n_rows, n_columns = features.shape
-        is_quick = isinstance(features.numbers, np.ndarray) and (
+        is_quick = isinstance(features.made, np.ndarray) and (
             n_rows * (self._text.trees_per_iteration - COLUMN * n_columns) > CALL
         )
         if self._is_linear or is_quick:
-            return outputs_by_member(self._scores, chosen, features.numbers, wanted)
+            return outputs_by_member(self._scores, chosen, features.made, wanted)
         return self._leaf_values(chosen, self._leaves(features, chosen))
 
     def _scores(self, member: int, numbers: Any) -> NDArray[np.float64]:
@@ -137,28 +136,20 @@ class LightGBMForestAdapter(EnsembleAdapter):
         """Return bags that are drawn from the model's seed, for some rows at a time by position."""
         return DrawnRows(self._text, self._objective, n_rows, candidate, self._leaves)
 
-    def verify_rows(self, features: PreparedRows, y: ArrayLike | None) -> RowOrigin:
+    def verify_rows(self, features: TableRows, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the leaves they fill and the values that trees split at."""
-        return judge_origin(
-            self._are_training_rows(features, y),
-            self._leaf_counts(features),
-            features.shape[0],
-            lambda: show_split_values(features.table, self._text.splits(), np.float64),
-        )
-
-    def _are_training_rows(self, features: PreparedRows, y: ArrayLike | None) -> bool:
         try:
             self.bags(None, features, y)
+            return "training"
         except (BagError, DataMismatchError):
-            # LightGBM takes thresholds from all rows of training: if all trees share a bag, its other rows are held
-            # out.
-            has_bags = self._trees_in_turn() < self.n_members
-            return self._fill_every_leaf(features) or (
-                has_bags and hold_split_values(features.table, self._text.splits(), np.float64)
-            )
-        return True
+            if self._fill_every_leaf(features):
+                return "training"
+        is_shown, would_show = compare_split_values(features.table, self._text.splits(), np.float64)
+        # LightGBM takes thresholds from all rows of training: if all trees share a bag, its other rows are held out.
+        has_bags = self._trees_in_turn() < self.n_members
+        return judge_origin(is_shown and has_bags, self._leaf_counts(features), features.shape[0], would_show)
 
-    def _fill_every_leaf(self, features: PreparedRows) -> bool:
+    def _fill_every_leaf(self, features: TableRows) -> bool:
         """Return whether all rows fill every leaf as at training: training rows of a forest without bagging do."""
         n_extra, trees = 0, self._text.trees
         if any(tree.n_leaves > 1 and tree.leaf_counts.sum() != features.shape[0] for tree in trees):
@@ -169,7 +160,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
             n_extra += counts.size - 1
         return n_extra >= LEAVES_THAT_TELL
 
-    def _leaf_counts(self, features: PreparedRows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def _leaf_counts(self, features: TableRows) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield the numbers of training and given rows in the leaves of each tree that has a split."""
         for member in range(self.n_members):
             leaves = self._leaves(features, range(member, member + 1))
@@ -178,7 +169,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
                 if counts.size:
                     yield counts, np.bincount(reached, minlength=counts.size)
 
-    def column_splits(self, features: PreparedRows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
+    def column_splits(self, features: TableRows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
         return features.table, self._text.splits()
 
@@ -210,7 +201,7 @@ class LightGBMForestAdapter(EnsembleAdapter):
         """Return a forest of the first `size` iterations."""
         return truncated_forest(self.model, self._booster, size)
 
-    def _compare_with_predict(self, rows: PreparedRows) -> None:
+    def _compare_with_predict(self, rows: TableRows) -> None:
         """Raise UnsupportedModelError unless the members' mean is what LightGBM predicts for some rows."""
         some = rows[spread_rows(rows.shape[0], COMPARED_ROWS)]
         outputs = self.outputs(some)
@@ -236,10 +227,10 @@ class LightGBMForestAdapter(EnsembleAdapter):
                 f"LightGBM cannot predict these rows: {error}. Pass the columns that the model was trained on."
             ) from error
 
-    def _leaves(self, features: PreparedRows, members: range) -> NDArray[Any]:
+    def _leaves(self, features: TableRows, members: range) -> NDArray[Any]:
         """Return the leaf that each row reaches in the trees of some members, shape (n_trees, n_rows)."""
         chosen = {"start_iteration": members.start, "num_iteration": len(members)}
-        return self._predict(features.numbers, pred_leaf=True, **chosen).reshape(features.shape[0], -1).T
+        return self._predict(features.made, pred_leaf=True, **chosen).reshape(features.shape[0], -1).T
 
 
 def _fitted_booster(model: Any) -> Any:

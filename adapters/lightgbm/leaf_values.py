@@ -21,9 +21,10 @@ from scipy.special import expit, logit, softmax
 
 from ens_plugin.adapters.contract import ProofStatistics
 from ens_plugin.adapters.lightgbm.document import ModelText, TreeText
+from ens_plugin.adapters.members import other_target
 from ens_plugin.adapters.trees import target_ranges
 from ens_plugin.core.validation import BoolArray, FloatArray, counted
-from ens_plugin.errors import BagError, DataMismatchError
+from ens_plugin.errors import BagError
 
 # Of the spread of a tree's values: LightGBM rounds hessians to single precision.
 CLOSE = 1e-4
@@ -39,23 +40,15 @@ _REGULARISERS = ("lambda_l1", "lambda_l2", "path_smooth", "max_delta_step")
 
 @dataclass(frozen=True)
 class Objective:
-    """Objective that a LightGBM model was trained for, read from its text.
+    """Objective that a LightGBM model was trained for, read from its text."""
 
-    Attributes
-    ----------
-    name : str
-        LightGBM's own name, ``"custom"`` where the text has none.
-    n_labels : int
-        Number of labels; 0 unless the task is classification.
-    sigmoid : float
-        Factor of the raw score inside the logistic function.
-    square_root : bool
-        Whether square roots of the target were fitted (``reg_sqrt``).
-    """
-
+    # LightGBM's own name, ``"custom"`` where the text has none.
     name: str
+    # Number of labels; 0 unless the task is classification.
     n_labels: int
+    # Factor of the raw score inside the logistic function.
     sigmoid: float
+    # Whether square roots of the target were fitted (``reg_sqrt``).
     square_root: bool
 
     @property
@@ -143,11 +136,7 @@ def _judged(model: ModelText, objective: Objective, index: int, sums: ProofStati
 
 def _refuse_if(differing: BoolArray, tree: int) -> None:
     if differing.any():
-        raise DataMismatchError(
-            f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {differing.size} leaves "
-            f"of tree {tree} hold values that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass data="holdout".'
-        )
+        raise other_target(differing, tree)
 
 
 def _has_known_form(model: ModelText, objective: Objective, tree: TreeText) -> bool:

@@ -80,15 +80,10 @@ class LightGBM(Library):
         return lightgbm.Booster(model_str=content.decode())
 
     @classmethod
-    def find_file_damage(cls, content: bytes) -> str | None:
-        """Return the damage that makes the text of a model unsafe for LightGBM to read, or None."""
-        return find_damage(content)
-
-    @classmethod
     def find_damage(cls, held: Any) -> str | None:
         """Return the damage that makes a Booster unsafe to predict with, or None."""
         is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
-        return find_damage(held.model_to_string(num_iteration=-1).encode()) if is_booster else None
+        return find_damage(held.model_to_string(num_iteration=-1)) if is_booster else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:

@@ -7,27 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.members import as_pandas, check_no_text, is_text, shortened, with_trained_categories
+from ens_plugin.adapters.members import TableRows, as_pandas, check_no_text, is_text, shortened, with_trained_categories
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import DataMismatchError, InputError
 
 
-class PreparedRows:
-    """A table that can be sliced by rows, and what LightGBM makes of it, which is the table unless that is a DataFrame.
-
-    LightGBM would turn a DataFrame into numbers in each call, and members predict one after the other.
-    """
-
-    def __init__(self, table: Any, numbers: Any) -> None:
-        self.table, self.numbers = table, numbers
-        self.shape: tuple[int, int] = table.shape
-
-    def __getitem__(self, rows: Any) -> PreparedRows:
-        numbers = self.numbers[rows]
-        return PreparedRows(self.table.iloc[rows] if hasattr(self.table, "iloc") else numbers, numbers)
-
-
-def prepare_table(booster: Any, X: Any) -> PreparedRows:
+def prepare_table(booster: Any, X: Any) -> TableRows:
     """Return X as an array, CSR matrix or DataFrame, its columns checked against `booster`."""
     X = as_pandas(X)
     if hasattr(X, "iloc"):
@@ -44,10 +29,11 @@ def prepare_table(booster: Any, X: Any) -> PreparedRows:
             "the columns it was trained on, in the same order."
         )
     if not hasattr(table, "columns"):
-        return PreparedRows(table, table)
+        return TableRows(table)
     _check_names(booster.feature_name(), table.columns)
     _check_categories(booster, table)
-    return PreparedRows(table, _numbers(booster, table))
+    # LightGBM would turn a DataFrame into numbers in each call, and members predict one after the other.
+    return TableRows(table, _numbers(booster, table))
 
 
 def _numbers(booster: Any, table: Any) -> NDArray[Any]:

@@ -15,7 +15,6 @@ from ens_plugin.adapters.contract import EnsembleInfo
 from ens_plugin.adapters.library import Trainer, retrain_members
 from ens_plugin.adapters.members import DrawCounts, call_model, checked_numbers, code_dtype
 from ens_plugin.adapters.sklearn.bags import drawn_numbers
-from ens_plugin.adapters.sklearn.known_rows import KnownRows, known_rows
 from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, SklearnEnsemble, leaf_outputs
 from ens_plugin.adapters.sklearn.training import RELEASE, drawing_weight, oob_score, prepare_rows, warm_started
 from ens_plugin.adapters.unwrap import output_count
@@ -95,15 +94,6 @@ class BaggedMembers(SeededEnsemble):
         if target is None or classes is None:
             return target
         return np.minimum(np.searchsorted(classes, target), len(classes) - 1)
-
-    def known_rows(self, features: Any, target: NDArray[Any] | None) -> KnownRows:
-        """Return what the members store, or show by their splits, of their training rows."""
-        if self.trees is not None:
-            return super().known_rows(features, target)
-        members = [(own, self.member_rows(place, features)) for place, own in enumerate(self.members)]
-        # Members are given the codes of labels.
-        codes = None if self.classes is None else np.arange(len(self.classes))
-        return known_rows(members, target, codes, self.draw if self.are_redrawable else lambda member: None)
 
     def mean_of_sum(self, total: FloatArray, n_members: FloatArray) -> FloatArray:
         """Return mean probabilities divided by their sum, as scikit-learn does out of bag, or mean values."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ens_plugin.adapters.contract import ProofStatistics, merge_sums
+from ens_plugin.adapters.members import other_rows, other_target
 from ens_plugin.adapters.sklearn.training import RELEASE, draws_by_weight
 from ens_plugin.adapters.trees import target_ranges
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
@@ -121,18 +122,9 @@ def check_growth(
 
 
 def leaf_counts(tree: Any, features: Any, target: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the numbers of bag rows that a tree counted, by leaf and label, and those of the given rows.
-
-    For a leaf with several labels, the tree's number is 1 for each of these: at least one row had it.  Without target,
-    numbers are by leaf alone.
-
-    Parameters
-    ----------
-    tree : fitted DecisionTree* or ExtraTree*
-    features : float32 array or CSR matrix of shape (n_rows, n_features)
-    target : ndarray of shape (n_rows,), or None
-        Label codes or values.
-    """
+    """Return the numbers of bag rows that a tree counted, by leaf and label, and those of the given rows."""
+    # For a leaf with several labels, the tree's number is 1 for each of these: at least one row had it. Without target,
+    # numbers are by leaf alone.
     nodes, leaves = tree.tree_, tree.tree_.apply(features)
     is_leaf = nodes.children_left == -1
     if target is None or not hasattr(tree, "classes_") or getattr(tree, "monotonic_cst", None) is not None:
@@ -178,11 +170,9 @@ def judge_growth(
     # Rows of weight zero are drawn but not counted (scikit-learn before 1.9), so a count may fall short.
     excess = is_leaf & (nodes.n_node_samples > counts)
     if excess.any():
-        raise DataMismatchError(
-            f"These are not the rows the model was trained on: in {np.count_nonzero(excess)} of {nodes.n_leaves} "
-            f"leaves of tree {member}, X has fewer rows than the tree counted at training. X and y must be the "
-            "exact training rows in training order, with the values that the model itself was given; for rows the "
-            'model was not trained on pass data="holdout".'
+        raise other_rows(
+            f"in {np.count_nonzero(excess)} of {nodes.n_leaves} leaves of tree {member}, X has fewer rows than the "
+            "tree counted at training"
         )
     # Monotonic constraints move the values of leaves.
     if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:
@@ -194,11 +184,7 @@ def judge_growth(
     else:
         is_proved = True
     if differing.any():
-        raise DataMismatchError(
-            f"y is not the target the model was trained on: {np.count_nonzero(differing)} of {nodes.n_leaves} leaves "
-            f"of tree {member} hold a value that y of the rows in them cannot give. X and y must be the exact training "
-            'rows in training order; for rows the model was not trained on pass data="holdout".'
-        )
+        raise other_target(differing, member)
     return is_proved
 
 
@@ -258,6 +244,14 @@ def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
     largest = np.maximum(np.abs(lowest), np.abs(highest))
     slack = SINGLE_ROUNDING * np.where(np.isfinite(largest), largest, 0.0)
     return np.asarray((value[:, 0, 0] < lowest - slack) | (value[:, 0, 0] > highest + slack))
+
+
+def without_bootstrap(model: object) -> BagError:
+    """Return the error for a forest each tree of which was trained on every row."""
+    return BagError(
+        f"This {type(model).__name__} was trained without bootstrap, each tree on every row, so no row is out of bag. "
+        'Pass data="holdout" with rows the model was not trained on, or refit with bootstrap=True.'
+    )
 
 
 def drawn_numbers(model: Any) -> NDArray[np.float64] | None:

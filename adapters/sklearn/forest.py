@@ -19,17 +19,17 @@ from sklearn.ensemble._forest import (
     RandomForestRegressor,
 )
 
-from ens_plugin.adapters.contract import EnsembleInfo
+from ens_plugin.adapters.contract import EnsembleInfo, OutputKind
 from ens_plugin.adapters.library import Trainer
-from ens_plugin.adapters.members import bag_doubts, call_model, checked_numbers, first_installed, parts, shortened
-from ens_plugin.adapters.sklearn.bags import drawn_numbers, refuse_other_numbers
+from ens_plugin.adapters.members import bag_doubts, call_model, checked_numbers, parts, shortened
+from ens_plugin.adapters.sklearn.bags import drawn_numbers, refuse_other_numbers, without_bootstrap
 from ens_plugin.adapters.sklearn.seeded import SeededEnsemble, SklearnEnsemble
-from ens_plugin.adapters.sklearn.training import check_predictions, known_class, prepare_rows, warm_started
-from ens_plugin.adapters.tree_table import LEAF, damage_of_tree
+from ens_plugin.adapters.sklearn.training import known_class, prepare_rows, warm_started
+from ens_plugin.adapters.trees import LEAF, damage_of_tree
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import FloatArray, counted
-from ens_plugin.errors import BagError, InputError, UnsupportedModelError
+from ens_plugin.errors import BagError, InputError
 from ens_plugin.findings import Finding, finding
 
 
@@ -94,10 +94,7 @@ class SklearnForestAdapter(SklearnEnsemble):
         """Raise BagError or DataMismatchError unless the trees drew rows, and as many as their seeds give now."""
         name = type(self.ensemble).__name__
         if not self.ensemble.bootstrap:
-            raise BagError(
-                f"This {name} was trained without bootstrap, each tree on every row, so no row is out of bag. Pass "
-                'data="holdout" with rows the model was not trained on, or refit with bootstrap=True.'
-            )
+            raise without_bootstrap(self.ensemble)
         if self.trees is None:
             # Of a damaged model, a member that cannot predict at all is the finding.
             predicting = "predict" if self.classes is None else "predict_proba"
@@ -141,36 +138,18 @@ class OneApiForestAdapter(SklearnForestAdapter):
 
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest, whose bags are not known."""
-        return replace(
-            super().describe(),
-            output_kind="probabilities" if isinstance(self.model, ClassifierMixin) else "values",
-            bag_provenance="unknown",
-            distributions=(*first_installed("scikit-learn-intelex"), "scikit-learn"),
-        )
+        kind: OutputKind = "probabilities" if isinstance(self.model, ClassifierMixin) else "values"
+        return replace(super().describe(), output_kind=kind, bag_provenance="unknown")
 
     def prepare(self, X: Any) -> NDArray[Any]:
         """Return X as an array of float64, or of float32 where it is one: the types that oneDAL takes."""
         rows = prepare_rows(self.model, X, None)
-        if not isinstance(rows, np.ndarray):
+        if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "biuf":
             raise InputError(
-                "X is a sparse matrix, which scikit-learn-intelex leaves to the copies of its trees, and these read "
-                "with another rounding. Pass X.toarray()."
+                "X is a sparse matrix, or holds no numbers. scikit-learn-intelex leaves such rows to the copies of its "
+                "trees, and these read with another rounding. Pass numbers as an array, such as X.toarray()."
             )
-        try:
-            return rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)
-        except ValueError as error:
-            raise InputError(f"X cannot be used ({error}); pass the rows as the model's predict takes them.") from error
-
-    def check_members(self, features: Any) -> None:
-        """Raise UnsupportedModelError unless oneDAL predicts the mean of the trees."""
-        try:
-            check_predictions(self, features, ())
-        except UnsupportedModelError as error:
-            raise UnsupportedModelError(
-                f"This {type(self.model).__name__} was trained by scikit-learn-intelex, and the trees in its "
-                "estimators_ do not predict what its model of oneDAL does. Train it after "
-                f"sklearnex.unpatch_sklearn(), which makes it a forest of scikit-learn. What was found: {error}"
-            ) from error
+        return rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)
 
     @property
     def trees(self) -> None:
@@ -185,27 +164,17 @@ class OneApiForestAdapter(SklearnForestAdapter):
             'known. Pass data="holdout" with rows no member was trained on.'
         )
 
-    def truncated(self, size: int) -> Any:
-        """Raise UnsupportedModelError: the model of oneDAL, by which the forest predicts, holds all trees."""
-        raise UnsupportedModelError(
-            f"This {type(self.model).__name__} was trained by scikit-learn-intelex and predicts by one model of "
-            f"oneDAL, from which no tree can be removed. Train one with n_estimators={size}, or train it after "
-            "sklearnex.unpatch_sklearn(), which makes it a forest of scikit-learn that can be cut."
-        )
-
     def member_outputs(self, member: int, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probabilities or values of one tree, which routes rows as oneDAL does."""
         nodes = self.model.estimators_[member].tree_
-        left, right, feature = nodes.children_left, nodes.children_right, nodes.feature
+        children, feature = np.stack([nodes.children_right, nodes.children_left]), nodes.feature
         # oneDAL compares in the type of the rows where it classifies, and as float64 where it does not.
         threshold = nodes.threshold.astype(rows.dtype if self.classes is not None else np.float64, copy=False)
-        reached = np.zeros(len(rows), np.intp)
-        moving = np.arange(len(rows)) if left[0] != LEAF else np.arange(0)
-        while moving.size:
+        reached, moving = np.zeros(len(rows), np.intp), np.arange(len(rows))
+        while (moving := moving[children[0, reached[moving]] != LEAF]).size:
             node = reached[moving]
             goes_left = rows[moving, feature[node]] <= threshold[node]
-            reached[moving] = node = np.where(goes_left, left[node], right[node])
-            moving = moving[left[node] != LEAF]
+            reached[moving] = children[goes_left.astype(np.intp), node]
         held = np.asarray(nodes.value[reached, 0, :], dtype=np.float64)
         return held if self.output_kind == "probabilities" else held[:, 0]
 

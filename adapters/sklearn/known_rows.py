@@ -1,57 +1,32 @@
 """Training rows that are passed as held out, in any order and in part: recognised by what fitted models show of them.
 
-Members are wrong about rows out of their bags only; trees split at values of their rows; other models store
-neighbours, support vectors, or rows of Gaussian processes.
+Members are wrong about rows out of their bags only, and trees split at values of their rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
 from ens_plugin.adapters.contract import draw_bags
-from ens_plugin.adapters.members import call_model, label_codes
 from ens_plugin.adapters.sklearn.bags import leaf_counts
-from ens_plugin.adapters.tree_table import splits_by_column
-from ens_plugin.adapters.trees import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of
-from ens_plugin.core.bags import (
-    are_records_of,
-    are_wrong_too_often,
-    match_training_rows,
-    may_be_known,
-    would_be_records_of,
-)
+from ens_plugin.adapters.trees import ENOUGH, MOST_SHARED, are_too_many, chance_of_value, column_of, splits_by_column
+from ens_plugin.core.bags import are_wrong_too_often, match_training_rows, may_be_known
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.training_rows import MOST_DRAWS, UNLIMITED, LeafDraws
 from ens_plugin.core.validation import ROUNDING, AnyIntArray, FloatArray
 
-# Members whose stored rows are read, or whose rows are followed through so many nodes: more would be slower, not surer.
+# Trees of which rows are followed through so many nodes: more would be slower, not surer.
 CHECKED_TREES, CHECKED_NODES = 8, 64
 # Rows about which members' errors are compared.  Among the first few fresh rows there usually is one that too many
 # members are wrong about.
 CHECKED_ROWS, FIRST_ROWS = 2_000, 200
 # Trees whose thresholds are read: those of all would be alike.
 COMPARED_TREES = 20
-# Values of a sparse table that are made dense, at most.
-MOST_VALUES = 50_000_000
-# Rows that were passed as float32, and rows that pass through a pipeline in other company, differ by rounding.  In each
-# column, values are compared in this part of their standard deviation.
-STEPS = 2.0**17
-# scikit-learn publishes support vectors and the rows of Gaussian processes; nearest neighbours store theirs privately.
-_KEPT = ("_fit_X", "support_vectors_", "X_train_", "X_fit_")
-# Fitted models inside of others, which are given the same rows.
-_INNER = ("best_estimator_", "base_estimator_", "regressor_", "estimator_")
-
-# Returns the training rows that a member was given, in that order; None where they are not known.
-Draw = Callable[[int], "AnyIntArray | None"]
 
 
 def are_left_out_rows(
@@ -61,19 +36,9 @@ def are_left_out_rows(
     n_trained: int,
     n_members: int,
 ) -> bool:
-    """Return whether rows are training rows in any order: members are wrong about out-of-bag rows only.
-
-    Parameters
-    ----------
-    outputs_of : callable
-        Takes positions of rows; returns the outputs for these of each member, one after the other, because those of
-        all for many labels may not fit into memory.
-    target : ndarray, shape (n_rows,)
-        Label codes or values.
-    draw : callable
-        ``draw(member)`` returns the training rows that a member drew.
-    n_trained, n_members : int
-    """
+    """Return whether rows are training rows in any order: members are wrong about out-of-bag rows only."""
+    # `outputs_of` takes positions of rows and returns the outputs of each member, one after the other, because those of
+    # all for many labels may not fit into memory. `draw` returns the training rows that a member drew.
     left_out = 1.0 - float(np.unique(draw(0)).size / n_trained)
     if left_out == 0.0:
         return False
@@ -101,16 +66,8 @@ def _are_wrong(outputs: NDArray[Any], target: NDArray[Any]) -> NDArray[np.bool_]
 def draws_by_leaves(
     trees: Sequence[tuple[Any, Any]], n_labels: int, draw: Callable[[int], AnyIntArray], n_trained: int
 ) -> LeafDraws:
-    """Return how often trees drew training rows, and how many draws of the predicted label the rows' leaves hold.
-
-    Parameters
-    ----------
-    trees : sequence of (tree, features)
-        Fitted classifiers, each with the rows as it takes them, float32.  Their labels are codes from 0 on.
-    n_labels : int
-    draw, n_trained
-        As of :func:`are_left_out_rows`.
-    """
+    """Return how often trees drew training rows, and how many draws of the predicted label the rows' leaves hold."""
+    # Labels of the trees are codes from 0 on.
     chosen = range(min(len(trees), max(MOST_DRAWS // n_trained, 1)))
     draws = np.stack([_as_limits(np.bincount(draw(member), minlength=n_trained)) for member in chosen])
     leaves = [trees[member][0].apply(trees[member][1], check_input=False) for member in chosen]
@@ -130,10 +87,8 @@ def _as_limits(numbers: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _draws_in_leaves(tree: Any, n_labels: int, n_drawn: int) -> NDArray[np.float64]:
-    """Return how many draws of each label each node holds, shape (n_nodes, n_labels); any number if rows had weights.
-
-    Weights change how much a draw counts: where they were given, a label is held, or it is not.
-    """
+    """Return how many draws of each label each node holds, (n_nodes, n_labels); any number if rows had weights."""
+    # Weights change how much a draw counts: where they were given, a label is held, or it is not.
     nodes = tree.tree_
     held = np.zeros((nodes.node_count, n_labels))
     held[:, np.asarray(tree.classes_, dtype=np.intp)] = nodes.value[:, 0, :]
@@ -144,15 +99,10 @@ def _draws_in_leaves(tree: Any, n_labels: int, n_drawn: int) -> NDArray[np.float
 
 
 def compare_node_values(trees: Sequence[tuple[Any, Any]]) -> tuple[bool, bool]:
-    """Return whether more thresholds are midpoints of rows' values at their nodes than chance explains, and may be.
-
-    They may be where enough nodes that were split in the best way compare columns of distinct values.
-
-    Parameters
-    ----------
-    trees : sequence of (tree, features)
-        Fitted trees, each with the rows as it takes them, float32.
-    """
+    """Return whether more thresholds are midpoints of rows' values at their nodes than chance explains, and may be."""
+    # They may be where enough nodes that were split in the best way compare columns of distinct values.
+    if not trees:
+        return False, False
     counts: dict[tuple[int, int], list[int]] = {}
     columns: dict[tuple[int, int], tuple[NDArray[np.float32], float]] = {}
     for tree, features in [own for own in trees if own[0].splitter == "best"]:
@@ -204,148 +154,19 @@ def tree_splits(
     return splits_by_column(column, threshold)
 
 
-@dataclass(frozen=True, eq=False)
-class KnownRows:
-    """The training rows that fitted models store, or show by their splits, beside the given rows.
-
-    Attributes
-    ----------
-    trees : list of (tree, rows)
-        Decision trees, each with the given rows as it takes them, float32.
-    tables : list of (given, kept, is_by_row)
-        Numbers of the given and of the stored rows, which are equal where the records are.  Every stored row is
-        another training row if `is_by_row`, and otherwise another record.
-    are_of_all : bool
-        Whether each table has the training rows of all members that were read.
-    """
-
-    trees: list[tuple[Any, Any]]
-    tables: Sequence[tuple[AnyIntArray, AnyIntArray, bool]] = ()
-    are_of_all: bool = False
-
-    @cached_property
-    def _node_values(self) -> tuple[bool, bool]:
-        return compare_node_values(self.trees) if self.trees else (False, False)
-
-    def are_given(self) -> bool:
-        """Return whether more of the training rows are among the given ones than chance explains."""
-        return self._node_values[0] or any(
-            are_records_of(kept, given) or (is_by_row and are_records_of(given, kept))
-            for given, kept, is_by_row in self.tables
-        )
-
-    def would_show(self) -> bool:
-        """Return whether the given rows would be recognised if they were training rows."""
-        return self._node_values[1] or any(
-            would_be_records_of(kept.size, given) or (self.are_of_all and would_be_records_of(given.size, kept))
-            for given, kept, _ in self.tables
-        )
-
-
-def known_rows(
-    members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None, draw: Draw
-) -> KnownRows:
-    """Return what some of the members store of their training rows, beside given rows; without target, splits alone."""
-    checked = range(0, len(members), max(len(members) // CHECKED_TREES, 1))[:CHECKED_TREES]
-    trees = [
-        (model, table.astype(np.float32))
-        for model, rows in (members[index] for index in checked)
-        if isinstance(model, BaseDecisionTree) and (table := _table(model, rows)) is not None
-    ]
-    if target is None:
-        return KnownRows(trees)
-    found = (_stored(index, *members[index], draw(index), target, classes) for index in checked)
-    stored = [own for own in found if own is not None]
-    are_of_all = len({own.space for own in stored}) == 1 and all(own.drawn is not None for own in stored)
-    groups = [stored] if are_of_all else [[own] for own in stored]
-    return KnownRows(trees, [table for group in groups for table in _tables(group)], are_of_all)
-
-
-@dataclass(frozen=True, eq=False)
-class _StoredRows:
-    """The rows that a model stores, and the given rows as it takes them.
-
-    Attributes
-    ----------
-    pairs : list of (given, kept)
-        Their features, and where the model stores it, features and target.
-    drawn : ndarray of int, shape (n_kept,), or None
-        Places of the stored rows among the training rows, where they are known.
-    space : int
-        A number that is equal for models that are given the same values of a row.
-    """
-
-    pairs: list[tuple[FloatArray, FloatArray]]
-    drawn: AnyIntArray | None
-    space: int
-
-
-def _tables(group: Sequence[_StoredRows]) -> Iterator[tuple[AnyIntArray, AnyIntArray, bool]]:
-    """Yield the tables of :class:`KnownRows`, of the rows that the models of a group store together."""
-    drawn = [own.drawn for own in group if own.drawn is not None]
-    for pairs in zip(*(own.pairs for own in group), strict=False):
-        values = np.concatenate([kept for _, kept in pairs])
-        step = np.std(values, axis=0) / STEPS
-        given, kept = _as_records(pairs[0][0], step), _as_records(values, step)
-        by_row = _of_each_row(kept, np.concatenate(drawn)) if len(drawn) == len(group) else None
-        kept = np.unique(kept) if by_row is None else by_row
-        number = np.unique(np.concatenate([given, kept]), return_inverse=True)[1].reshape(-1)
-        yield number[: given.size], number[given.size :], by_row is not None
-
-
-def _stored(
-    member: int, model: Any, rows: Any, drawn: AnyIntArray | None, target: NDArray[Any], classes: NDArray[Any] | None
-) -> _StoredRows | None:
-    """Return the rows that a model stores; None where it stores none as a table of numbers."""
-    inner, given = call_model(partial(_innermost, model), rows, member)
-    kept = next((_numbers(own) for name in _KEPT if (own := getattr(inner, name, None)) is not None), None)
-    if kept is None or kept.ndim != 2 or given.shape[1:] != kept.shape[1:] or (table := _numbers(given)) is None:
-        return None
-    pairs, kept_target = [(table, kept)], _kept_target(inner, len(kept), classes)
-    if kept_target is not None:
-        pairs.append((np.column_stack([table, target]), np.column_stack([kept, kept_target])))
-    is_known = drawn is not None and drawn.size == len(kept)
-    return _StoredRows(pairs, drawn if is_known else None, id(rows) if given is rows else id(model))
-
-
-def _of_each_row(kept: NDArray[np.void], drawn: AnyIntArray) -> NDArray[np.void] | None:
-    """Return the record of each row that was drawn, once; None where one row has several records."""
-    _, first, which = np.unique(drawn, return_index=True, return_inverse=True)
-    records = kept[first]
-    return records if np.array_equal(records[which], kept) else None
-
-
-def _innermost(model: Any, rows: Any) -> tuple[Any, Any]:
-    """Return the model inside of pipelines, searches and the like, and rows as it takes them."""
-    if isinstance(model, Pipeline):
-        for _, step in model.steps[:-1]:
-            rows = step.transform(rows) if hasattr(step, "transform") else rows
-        return _innermost(model.steps[-1][1], rows)
-    inner = next((own for name in _INNER if (own := getattr(model, name, None)) is not None), None)
-    return (model, rows) if inner is None else _innermost(inner, rows)
-
-
-def _kept_target(model: Any, n_kept: int, classes: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Return the label codes or values of the rows that a model stores; None where it stores none, or scaled ones."""
-    own = getattr(model, "classes_", None)
-    if hasattr(model, "n_support_") and own is not None:
-        codes: Any = np.repeat(np.arange(len(own)), model.n_support_)
-    else:
-        codes = getattr(model, "_y", getattr(model, "y_train_", None))
-    if codes is None or np.size(codes) != n_kept or getattr(model, "normalize_y", False):
-        return None
-    codes = np.asarray(codes).reshape(-1)
-    if own is None or classes is None:
-        return codes if own is classes else None
-    return label_codes(np.asarray(own)[codes.astype(np.intp)], classes)
+def trees_among(models: Sequence[Any], rows: Any) -> list[tuple[Any, Any]]:
+    """Return the decision trees among some of the models, each with the rows as it takes them, float32."""
+    chosen = models[:: max(len(models) // CHECKED_TREES, 1)][:CHECKED_TREES]
+    tables = ((model, _table(model, rows)) for model in chosen if isinstance(model, BaseDecisionTree))
+    return [(model, table.astype(np.float32)) for model, table in tables if table is not None]
 
 
 def tree_cells(
-    members: Sequence[tuple[Any, Any]], target: NDArray[Any] | None, classes: NDArray[Any] | None
+    models: Sequence[Any], rows: Any, target: NDArray[Any] | None, classes: NDArray[Any] | None
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Yield, for every tree, which cells held a training row, and the number of given rows in each cell."""
     # A cell is a leaf, or one label in a leaf.
-    for model, rows in members:
+    for model in models:
         table = _table(model, rows) if isinstance(model, BaseDecisionTree) else None
         if table is None or (classes is not None and not np.array_equal(getattr(model, "classes_", ()), classes)):
             continue
@@ -368,23 +189,3 @@ def _table(model: Any, rows: Any) -> NDArray[np.float64] | None:
         return np.ascontiguousarray(rows, dtype=np.float64)
     except (TypeError, ValueError):
         return None
-
-
-def _numbers(table: Any) -> FloatArray | None:
-    """Return a table as float64; None where it is none of numbers, or a sparse one of too many values."""
-    if issparse(table):
-        sparse: Any = table
-        table = sparse.toarray() if sparse.shape[0] * sparse.shape[1] <= MOST_VALUES else None
-    try:
-        return None if table is None else np.ascontiguousarray(table, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
-def _as_records(table: FloatArray, step: FloatArray) -> NDArray[np.void]:
-    """Return the rows of a table as one value each, rounded to float32 and to some step in each column."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = np.round(table.astype(np.float32) / np.where(step > 0, step, 1.0))
-    # Adding zero makes negative zeros positive.
-    rows = np.ascontiguousarray(rows + 0.0)
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]

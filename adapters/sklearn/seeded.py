@@ -49,8 +49,8 @@ from ens_plugin.adapters.sklearn.bags import (
 )
 from ens_plugin.adapters.sklearn.known_rows import (
     CHECKED_TREES,
-    KnownRows,
     are_left_out_rows,
+    compare_node_values,
     draws_by_leaves,
     tree_splits,
 )
@@ -70,8 +70,7 @@ from ens_plugin.adapters.sklearn.training import (
     refuse_other_part,
     training_target,
 )
-from ens_plugin.adapters.tree_table import LEAVES_THAT_TELL
-from ens_plugin.adapters.trees import RowOrigin, judge_origin
+from ens_plugin.adapters.trees import LEAVES_THAT_TELL, RowOrigin, judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import AnyIntArray, FloatArray, counted
@@ -137,7 +136,8 @@ class SeededEnsemble(EnsembleAdapter):
     @property
     def members(self) -> Sequence[Any]:
         """Return the fitted members."""
-        return self.ensemble.estimators_  # type: ignore[no-any-return]
+        members: Sequence[Any] = self.ensemble.estimators_
+        return members
 
     @cached_property
     def trees(self) -> list[Any] | None:
@@ -304,18 +304,11 @@ class SeededEnsemble(EnsembleAdapter):
     def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the members' growth, errors, thresholds and leaves."""
         target = self.target_of(y, features.shape[0])
-        known = self.known_rows(features, target)
-        return judge_origin(
-            self._grew_on(features, target) or self.are_shuffled(features, target) or known.are_given(),
-            self.leaf_counts(features, target),
-            features.shape[0],
-            known.would_show,
-        )
-
-    def known_rows(self, features: Any, target: Any) -> KnownRows:
-        """Return what the members show of their training rows, beside the given rows."""
+        if self._grew_on(features, target) or self.are_shuffled(features, target):
+            return "training"
         step = max(self.n_members // CHECKED_TREES, 1)
-        return KnownRows(list(islice(self.trees_with_rows(features, step), CHECKED_TREES)))
+        is_shown, would_show = compare_node_values(list(islice(self.trees_with_rows(features, step), CHECKED_TREES)))
+        return judge_origin(is_shown, self.leaf_counts(features, target), features.shape[0], would_show)
 
     def trees_with_rows(self, features: Any, step: int = 1) -> Iterator[tuple[Any, Any]]:
         """Yield trees, each with the rows as it takes them; none where members are no trees."""
@@ -503,10 +496,8 @@ class RecordedBags(DistributedBags):
 
 
 def truncated_ensemble(model: Any, size: int, by_member: Sequence[str] = ("estimators_",)) -> Any:
-    """Return a copy of a fitted ensemble with its first `size` members, and their entries of some attributes.
-
-    Out-of-bag results are those of all members, and are dropped unless all are kept.
-    """
+    """Return a copy of a fitted ensemble with its first `size` members, and their entries of some attributes."""
+    # Out-of-bag results are those of all members, and are dropped unless all are kept.
     part, n_members = copy(model), len(model.estimators_)
     for name in _OF_ALL_MEMBERS if size < n_members else ():
         vars(part).pop(name, None)
@@ -533,10 +524,8 @@ def are_recognised(trees: list[Any], check: Callable[[], object]) -> bool:
 
 
 def grow_as_trees(members: Iterable[Any]) -> bool:
-    """Return whether all members are trees, or of subclasses that take and route rows as these do.
-
-    So the rows of their bags can be compared with their nodes, however they predict.
-    """
+    """Return whether all members are trees, or of subclasses that take and route rows as these do."""
+    # So the rows of their bags can be compared with their nodes, however they predict.
     classes = {type(member) for member in members}
     return all(issubclass(cls, TREES) and _grows_as_its_parent(cls) for cls in classes)
 
@@ -547,10 +536,8 @@ def _grows_as_its_parent(cls: type) -> bool:
 
 
 def pure_labels(trees: Iterable[Any], n_labels: int) -> list[NDArray[np.unsignedinteger[Any]]] | None:
-    """Return the label of each leaf, by node, if every leaf has one label of probability 1, to the bit, else None.
-
-    Those of inner nodes are any labels.  None too if a tree was trained without rows of some label.
-    """
+    """Return the label of each leaf, by node, if every leaf has one label of probability 1, to the bit, else None."""
+    # Those of inner nodes are any labels. None too if a tree was trained without rows of some label.
     labels = []
     for tree in trees:
         nodes = tree.tree_
@@ -569,18 +556,9 @@ def leaf_outputs(tree: Any, features: Any) -> NDArray[np.float64]:
 
 
 def growth_is_known(features: Any, model: Any = None) -> bool:
-    """Return whether trees that were grown on these rows are certain to route them now as in training.
-
-    Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than ``apply`` finds
-    (scikit-learn pull request 32351).
-
-    Parameters
-    ----------
-    features : prepared rows
-    model : fitted ensemble of scikit-learn, optional
-        Shows whether the release that trained it, which may be an earlier one than that which loaded it, was before
-        1.9.
-    """
+    """Return whether trees that were grown on these rows are certain to route them now as in training."""
+    # Before scikit-learn 1.8 rows with NaN may have been counted in another leaf than `apply` finds (scikit-learn pull
+    # request 32351). A model shows whether the release that trained it was before 1.9.
     is_recent = RELEASE >= (1, 8) and (model is None or draws_by_weight(model))
     return is_recent or not np.isnan(features.sum(dtype=np.float64))
 

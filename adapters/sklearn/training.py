@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from ens_plugin import errors
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.library import NextSize, TrainedModel, TrainingRows, fix_seed
-from ens_plugin.adapters.members import column_names, label_codes, reason_of, refusals, shortened
+from ens_plugin.adapters.members import column_names, label_codes, other_row_count, reason_of, refusals, shortened
 from ens_plugin.core.sample import spread_rows
-from ens_plugin.core.validation import ROUNDING, SINGLE_ROUNDING, counted
+from ens_plugin.core.tally import both_scores
+from ens_plugin.core.validation import ROUNDING, counted
 from ens_plugin.errors import DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 
 RELEASE = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
@@ -35,9 +38,12 @@ LEARNING = (*TRAINING, *_PREDICTING)
 # The model predicts some of the rows of which the members' mean is known: half of them at random, and half where the
 # two likeliest labels are closest, which another threshold than the largest mean predicts differently.
 KNOWN_ROWS, MIXTURES, COMPARED_ROWS = 128, 3, 32
+# Relative difference of predictions that single precision explains.
+CLOSE = 1e-5
 _REMEDY = (
     "If the members' mean is what you want to judge, pass an ensemble of scikit-learn's own class with the same "
-    "members, such as plain = RandomForestClassifier(), after vars(plain).update(vars(model)). Else pass what the "
+    "members, such as plain = RandomForestClassifier(), after vars(plain).update(vars(model)), or model.booster_ of "
+    "LightGBM, or model.get_booster() of XGBoost. Else pass what the "
     "members predict, ens_plugin.CustomEnsemble(outputs, in_bag, ...), or register an adapter with "
     "ens_plugin.register_adapter."
 )
@@ -72,8 +78,9 @@ def check_learner(model: Any, known: tuple[type, ...], methods: tuple[str, ...] 
         raise UnsupportedModelError(
             f"{type(model).__name__} replaces {', '.join(replaced)} of scikit-learn's {parent.__name__}, so its bags "
             "or its votes may be others than scikit-learn's. Pass ens_plugin.CustomEnsemble(outputs, in_bag, ...) "
-            "instead, or register an adapter for it with ens_plugin.register_adapter, or install one as a package "
-            "with an entry point of the group 'ens_plugin.adapters', which the command line finds too."
+            "instead, or, with rows that none of them was trained on, ens_plugin.CustomEnsemble.from_estimators("
+            "model.estimators_, None), or register an adapter for it with ens_plugin.register_adapter, or install one "
+            "as a package with an entry point of the group 'ens_plugin.adapters', which the command line finds too."
         )
 
 
@@ -142,10 +149,7 @@ def check_row_count(model: Any, n_rows: int) -> None:
     # No public attribute keeps the number of training rows; every release from 1.4 to 1.9 keeps this one.
     trained = model._n_samples
     if trained != n_rows:
-        raise DataMismatchError(
-            f"X has {counted(n_rows, 'row')}, but the {type(model).__name__} was trained on {trained}. Pass the exact "
-            'training rows in training order, or data="holdout" for rows the model was not trained on.'
-        )
+        raise other_row_count(model, n_rows, str(trained))
 
 
 def drawing_weight(model: Any) -> NDArray[np.float64] | None:
@@ -159,11 +163,9 @@ def drawing_weight(model: Any) -> NDArray[np.float64] | None:
 
 
 def draws_by_weight(model: Any) -> bool:
-    """Return whether the release that trained `model` gives weights an effect on its draws, and none inside its trees.
-
-    scikit-learn does so since 1.9, of bagging since 1.8, and keeps the weights from then on, or None where there are
-    none.  What an earlier release trained has no such attribute, also after a later one has loaded it.
-    """
+    """Return whether the release that trained `model` draws rows by weights, which have no effect inside its trees."""
+    # scikit-learn does so since 1.9, of bagging since 1.8, and keeps the weights from then on, or None where there are
+    # none. What an earlier release trained has no such attribute, also after a later one has loaded it.
     return hasattr(model, "_sample_weight")
 
 
@@ -382,8 +384,9 @@ def _is_replaced(model: Any, name: str) -> bool:
     method = getattr(type(model), name, None)
     if method is None or name in vars(model):
         return name in vars(model)
-    libraries = ("sklearn", type(model).__module__.partition(".")[0])
-    return hasattr(method, "__wrapped__") or method.__module__.partition(".")[0] not in libraries
+    # A wrapper keeps the name of the module of what it wraps, but not the file.
+    homes = (sys.modules[library] for library in ("sklearn", type(model).__module__.partition(".")[0]))
+    return not any(Path(method.__code__.co_filename).is_relative_to(Path(str(home.__file__)).parent) for home in homes)
 
 
 def _with_mixed(rows: Any) -> Any:
@@ -397,7 +400,8 @@ def _with_mixed(rows: Any) -> Any:
 def _means(adapter: EnsembleAdapter, rows: Any) -> NDArray[np.float64]:
     outputs = adapter.outputs(rows)
     if adapter.output_kind != "labels":
-        return np.asarray(outputs.mean(axis=0))
+        mean = outputs.mean(axis=0)
+        return adapter.inverse_link(both_scores(mean) if adapter.output_kind == "scores" and mean.ndim == 1 else mean)
     assert adapter.classes is not None
     return np.stack([(outputs == code).mean(axis=0) for code in range(len(adapter.classes))], axis=1)
 
@@ -412,6 +416,8 @@ def _telling_rows(mean: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def _called(model: Any, name: str, rows: Any, **options: Any) -> NDArray[Any]:
+    # Boosters' rows hold the table that their own methods take.
+    rows = getattr(rows, "table", rows)
     names = getattr(model, "feature_names_in_", None)
     if names is not None and isinstance(rows, np.ndarray):
         # A subclass may read columns by their names.
@@ -432,7 +438,7 @@ def _called(model: Any, name: str, rows: Any, **options: Any) -> NDArray[Any]:
 def _are_close(found: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.bool_]:
     if found.shape != mean.shape or found.dtype.kind not in "fiu":
         return np.zeros(len(mean), np.bool_)
-    gap = np.abs(found - mean) <= SINGLE_ROUNDING * max(float(np.abs(mean).max()), 1.0 if mean.ndim == 2 else 0.0)
+    gap = np.abs(found - mean) <= CLOSE * max(float(np.abs(mean).max()), 1.0 if mean.ndim == 2 else 0.0)
     return np.asarray(gap if gap.ndim == 1 else gap.all(axis=1))
 
 

@@ -14,11 +14,10 @@ multiply; times the number of draws that were tried, the product must not exceed
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,15 @@ from scipy.stats import binom
 
 from ens_plugin.adapters.contract import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import in_threads
-from ens_plugin.adapters.tree_table import (
+from ens_plugin.adapters.trees import (
     LEAVES_THAT_TELL,
     MAX_CHANCE,
     chance_of_draws,
+    first_middle_last,
     likely_chance,
     members_to_check,
 )
-from ens_plugin.adapters.xgboost.forest import Forest, TrainingParameters, TreeReader
+from ens_plugin.adapters.xgboost.forest import Forest, TrainingParameters
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.adapters.xgboost.target import Hessians, is_checkable, judge_target, target_sums, unit_hessians
 from ens_plugin.core.bags import BagProof, Bags
@@ -45,12 +45,8 @@ WordArray = NDArray[np.uint64]
 
 MULTIPLIER = 16807
 ONE_BIT = np.uint64(1)
-SHIFTED_WORD = 397
 ROUND_FACTOR = 127
 RECENT = (3, 3)
-# Outputs that a generator that is seeded again returns faster than a new one.
-FEW_OUTPUTS = 10_000
-_OF_THREAD = threading.local()
 _METHODS = ("grow_quantile_histmaker", "grow_histmaker", "grow_colmaker")
 
 # Of the search: outputs of a generator and seeds that are tried, of which `exact` takes as many outputs as rows.
@@ -75,26 +71,19 @@ FEWEST_PROBES, MOST_PROBES = 3, 16
 HOLDOUT = 'pass data="holdout" with rows the model was not trained on'
 GIVE_BACK = (
     "state how the booster was trained with booster.set_param({'seed': ..., 'subsample': ..., 'tree_method': ..., "
-    "'reg_lambda': ...}), or pickle boosters instead"
+    "'learning_rate': ..., 'reg_lambda': ...}), or pickle boosters instead"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Seed of the generator, and position in its outputs, from which the rows of each tree are drawn.
+    """Seed of the generator, and position in its outputs, from which the rows of each tree are drawn."""
 
-    Attributes
-    ----------
-    pairs : bool
-        Whether every row takes two outputs (`exact`), or a tree takes one.
-    seed : ndarray of uint32, shape (n_trees,)
-        Seed of the generator.
-    position : ndarray of int, shape (n_trees,)
-        Number of the generator's outputs before those of the tree.
-    """
-
+    # Whether every row takes two outputs (`exact`), or a tree takes one.
     pairs: bool
+    # Seed of the generator; shape (n_trees,).
     seed: NDArray[np.uint32]
+    # Number of the generator's outputs before those of the tree; shape (n_trees,).
     position: IntArray
 
 
@@ -128,36 +117,20 @@ class RowSampler:
 
 def generator_outputs(seed: int, start: int, count: int) -> WordArray:
     """Return the outputs start, ..., start + count - 1 of mt19937 with a 32-bit seed."""
-    if start + count > FEW_OUTPUTS:
-        bits: Any = np.random.MT19937(0)
-        bits.state = np.random.RandomState(seed).get_state(legacy=False)
-        bits.random_raw(start, output=False)
-        return np.asarray(bits.random_raw(count), dtype=np.uint64)
-    # For few outputs, a new generator costs thirty times as much as one that is seeded again.
-    if not hasattr(_OF_THREAD, "generator"):
-        _OF_THREAD.generator = np.random.RandomState(np.random.MT19937(0))
-    _OF_THREAD.generator.seed(seed)
-    return np.frombuffer(_OF_THREAD.generator.bytes(4 * (start + count)), dtype="<u4")[start:].astype(np.uint64)
+    bits: Any = np.random.MT19937(0)
+    bits.state = np.random.RandomState(seed).get_state(legacy=False)
+    bits.random_raw(start, output=False)
+    return np.asarray(bits.random_raw(count), dtype=np.uint64)
 
 
-def first_outputs(seeds: NDArray[np.integer], position: int) -> WordArray:
-    """Return output number `position` (below 227) of mt19937 for many 32-bit seeds at once."""
-    word = seeds.astype(np.uint32)
-    kept = {0: word}
-    with np.errstate(over="ignore"):
-        for index in range(1, position + SHIFTED_WORD + 1):
-            word = np.uint32(1812433253) * (word ^ (word >> np.uint32(30))) + np.uint32(index)
-            kept[index] = word
-            if index > position + 1 and index < position + SHIFTED_WORD:
-                del kept[index]
-        joined = (kept[position] & np.uint32(0x80000000)) | (kept[position + 1] & np.uint32(0x7FFFFFFF))
-        y = kept[position + SHIFTED_WORD] ^ (joined >> np.uint32(1))
-        y ^= np.where(joined & np.uint32(1), np.uint32(0x9908B0DF), np.uint32(0))
-        y ^= y >> np.uint32(11)
-        y ^= (y << np.uint32(7)) & np.uint32(0x9D2C5680)
-        y ^= (y << np.uint32(15)) & np.uint32(0xEFC60000)
-        y ^= y >> np.uint32(18)
-    return y.astype(np.uint64)
+def first_outputs(seeds: IntArray) -> WordArray:
+    """Return the first two outputs of mt19937 for many seeds, shape (n_seeds, 2)."""
+    # A new generator for each costs ten times as much as one that is seeded again.
+    generator, found = np.random.RandomState(np.random.MT19937(0)), list[bytes]()
+    for seed in seeds.tolist():
+        generator.seed(seed)
+        found.append(generator.bytes(8))
+    return np.frombuffer(b"".join(found), dtype="<u4").reshape(-1, 2).astype(np.uint64)
 
 
 def likely_draws(forest: Forest, n_rows: int) -> list[Draws]:
@@ -288,24 +261,16 @@ def _highest_in_bag(subsample: float) -> np.uint64:
 
 @dataclass(frozen=True, eq=False)
 class TreeEvidence:
-    """Data of one tree to test bags with: sums stored in its leaves, and each row's leaf and second derivative.
-
-    Attributes
-    ----------
-    tree : int
-    leaf : ndarray of int, shape (n_rows,)
-        Leaf each row ends in.
-    covers : ndarray of float64, shape (n_leaves,)
-        Sums of second derivatives that the leaves store.
-    hessian : ndarray, shape (n_rows,)
-    tolerance : float
-        Relative error to allow in the sums.
-    """
+    """Data of one tree to test bags with: sums stored in its leaves, and each row's leaf and second derivative."""
 
     tree: int
+    # Leaf each row ends in; shape (n_rows,).
     leaf: NDArray[Any]
+    # Sums of second derivatives that the leaves store; shape (n_leaves,).
     covers: FloatArray
+    # Shape (n_rows,).
     hessian: FloatArray
+    # Relative error to allow in the sums.
     tolerance: float
 
     @cached_property
@@ -345,11 +310,11 @@ def evidence_of(forest: Forest, rows: Rows, hessians: Hessians, trees: list[int]
     at_once = max(CELLS_AT_ONCE // rows.shape[0], 1)
     for start in range(0, len(trees), at_once):
         part = trees[start : start + at_once]
-        for tree, leaf in zip(part, TreeReader(forest, part).leaves(rows), strict=True):
+        for tree, leaf in zip(part, forest.reader.leaves(rows, part), strict=True):
             if hessians.depend_on_margin and forest.round[tree] > known_round:
                 margin = np.array(np.broadcast_to(margin, (rows.shape[0], forest.n_groups)))
                 earlier = np.flatnonzero((forest.round >= known_round) & (forest.round < forest.round[tree])).tolist()
-                for before, values in zip(earlier, TreeReader(forest, earlier).values(rows), strict=True):
+                for before, values in zip(earlier, forest.reader.values(rows, earlier), strict=True):
                     margin[:, forest.group[before]] += values
                 known_round = int(forest.round[tree])
             hessian = hessians.of_group(margin, int(forest.group[tree]))
@@ -394,15 +359,11 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """Draws to prove, with the share of the rows, and the number of guesses tried for each stretch of trees.
-
-    A stretch is a run of trees whose positions follow from that of its first tree.
-    """
+    """Draws to prove, with the share of the rows, and the number of guesses tried."""
 
     draws: Draws
     subsample: float
-    stretch: IntArray
-    tried: dict[int, int]
+    n_tried: int
 
     def in_bag(self, sampler: RowSampler, tree: int) -> BoolArray:
         """Return which rows are in the bag of a tree."""
@@ -431,27 +392,12 @@ class Guess:
             words[self.draws.seed == seed] = generator_outputs(int(seed), 0, int(own.max()) + 1)[own]
         return words
 
-    def shifted(self, tree: int, seed: int, position: int, n_tried: int) -> Guess:
-        """Return the guess with a new stretch from a tree on, whose draw begins there."""
-        seeds, positions, stretch = self.draws.seed.copy(), self.draws.position.copy(), self.stretch.copy()
-        if seeds[tree] != seed:
-            seeds[tree:] = seed
-        positions[tree:] += position - positions[tree]
-        stretch[tree:] = tree
-        return Guess(Draws(self.draws.pairs, seeds, positions), self.subsample, stretch, {**self.tried, tree: n_tried})
-
-    def chance(self, log_chances: dict[int, float]) -> float:
+    def chance(self, trees: list[int], log_chances: list[float]) -> float:
         """Return a bound on the chance that wrong draws pass for the checked trees, over all that were tried."""
-        trees, chance = np.array(list(log_chances)), 0.0
-        for stretch, n_tried in self.tried.items():
-            own = trees[self.stretch[trees] == stretch]
-            # Trees may share a draw (`approx`).
-            pairs = np.stack([self.draws.seed[own].astype(np.int64), self.draws.position[own]])
-            draw_of = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
-            chance += min(
-                chance_of_draws(np.array([log_chances[tree] for tree in own.tolist()]), draw_of, n_tried), 1.0
-            )
-        return chance
+        # Trees may share a draw (`approx`).
+        draws = np.stack([self.draws.seed[trees].astype(np.int64), self.draws.position[trees]])
+        draw_of = np.unique(draws, axis=1, return_inverse=True)[1].reshape(-1)
+        return chance_of_draws(np.array(log_chances), draw_of, self.n_tried)
 
 
 class DrawnTrees(DistributedBags):
@@ -474,9 +420,7 @@ class DrawnTrees(DistributedBags):
     @cached_property
     def _with_target(self) -> list[int]:
         """Return the first, middle and last of these trees, whose leaf values prove the target."""
-        if not is_checkable(self._forest):
-            return []
-        return sorted({self.checked[0], self.checked[len(self.checked) // 2], self.checked[-1]})
+        return first_middle_last(self.checked) if is_checkable(self._forest) else []
 
     @cached_property
     def _all(self) -> Bags:
@@ -518,9 +462,7 @@ class DrawnTrees(DistributedBags):
         ]
         if failed:
             raise not_found(forest, self._share, failed, len(self.checked), None if self._is_local else self._n_rows)
-        chance = guess.chance(
-            {tree: log_chance(own, guess.subsample) for tree, own in zip(self.checked, visible, strict=True)}
-        )
+        chance = guess.chance(self.checked, [log_chance(own, guess.subsample) for own in visible])
         if chance > MAX_CHANCE:
             raise too_weak(chance, forest, self._share, guess.draws)
         by_tree = {tree: sums.of_tree(tree) for tree in self._with_target}
@@ -560,8 +502,7 @@ def likely_bags(forest: Forest, n_rows: int, candidate: int) -> DrawnTrees:
             "Pass the training rows, in training order."
         )
     subsample, draws = shares[candidate // len(likely)], likely[candidate % len(likely)]
-    guess = Guess(draws, subsample, np.zeros(forest.n_trees, dtype=np.int64), {0: n_tried})
-    return DrawnTrees(forest, n_rows, guess, share)
+    return DrawnTrees(forest, n_rows, Guess(draws, subsample, n_tried), share)
 
 
 def proved_bags(forest: Forest, rows: Rows, y: FloatArray | None) -> Bags:
@@ -575,19 +516,12 @@ def proved_bags(forest: Forest, rows: Rows, y: FloatArray | None) -> Bags:
     probes = _probes(forest, rows, hessians, share)
     for guess in islice(find_draws(forest, probes, share, n_rows), MAX_PROOFS):
         try:
-            return _proved(forest, rows, y, hessians, guess, share)
+            drawn = DrawnTrees(forest, n_rows, guess, share, is_local=True)
+            bags = drawn.at(None, None)
+            return bags.with_proof(drawn.prove(drawn.sums(None, rows, y, bags), hessians.tolerance()))
         except (BagError, DataMismatchError) as error:
             first_error = first_error or error
     raise first_error or not_found(forest, share, [probe.tree for probe in probes], forest.n_trees, None)
-
-
-def _proved(forest: Forest, rows: Rows, y: FloatArray | None, hessians: Hessians, guess: Guess, share: Share) -> Bags:
-    """Return the bags of a guess with their proof; of several rounds, after the search for where it goes wrong."""
-    if forest.n_rounds > 1:
-        guess = _repaired(forest, rows, hessians, guess, share)
-    drawn = DrawnTrees(forest, rows.shape[0], guess, share, is_local=True)
-    bags = drawn.at(None, None)
-    return bags.with_proof(drawn.prove(drawn.sums(None, rows, y, bags), hessians.tolerance()))
 
 
 def are_confirmed(forest: Forest, rows: Rows, y: FloatArray | None) -> bool:
@@ -619,13 +553,10 @@ def _probes(forest: Forest, rows: Rows, hessians: Hessians, share: Share) -> lis
 def _likely_guesses(forest: Forest, probes: list[TreeEvidence], shares: list[float], n_rows: int) -> Iterator[Guess]:
     """Yield guesses of likely draws from the booster's own seed that fit some trees."""
     likely, sampler = likely_draws(forest, n_rows), RowSampler(n_rows, 0.5)
-    stretch, tried = np.zeros(forest.n_trees, dtype=np.int64), 0
-    for subsample in shares:
-        own, tried = sampler.with_subsample(subsample), tried + len(likely)
-        for draws in likely:
-            guess = Guess(draws, subsample, stretch, {0: tried})
-            if _fits(guess, own, probes):
-                yield guess
+    for n_shares, subsample in enumerate(shares, 1):
+        own = sampler.with_subsample(subsample)
+        guesses = (Guess(draws, subsample, n_shares * len(likely)) for draws in likely)
+        yield from (guess for guess in guesses if _fits(guess, own, probes))
 
 
 def _fits(guess: Guess, sampler: RowSampler, probes: list[TreeEvidence]) -> bool:
@@ -634,30 +565,37 @@ def _fits(guess: Guess, sampler: RowSampler, probes: list[TreeEvidence]) -> bool
 
 def find_draws(forest: Forest, probes: list[TreeEvidence], share: Share, n_rows: int) -> Iterator[Guess]:
     """Yield guesses of row draws that fit some trees: likely draws, else those that a search for a lost seed finds."""
-    # A forest that was stored as a file, as by MLflow, comes back with seed 0. The first tree's draw is looked for
-    # among the outputs of the booster's own generators, of one that nobody seeded, and among the first outputs of many
-    # seeds; each draw that gives the tree's sums is tried with every layout of the draws of the trees after it.
-    found_any, is_small, likely = False, False, likely_draws(forest, n_rows)
-    shares = share.candidates(forest.settings.subsample)
+    shares, found_any = share.candidates(forest.settings.subsample), False
     for guess in _likely_guesses(forest, probes, shares, n_rows):
         found_any = True
         yield guess
-    if found_any or not shares:
-        return
-    # A booster that still has its share still has its seed: only the position is to be found.
-    shares = shares[:1] if share.fits(forest.settings.subsample) else shares
-    sampler, first = RowSampler(n_rows, 0.5), probes[0]
+    if shares and not found_any:
+        # A booster that still has its share still has its seed: only the position is to be found.
+        yield from _searched(forest, probes, share, shares[:1] if share.fits(forest.settings.subsample) else shares)
+
+
+def _searched(forest: Forest, probes: list[TreeEvidence], share: Share, shares: list[float]) -> Iterator[Guess]:
+    """Yield guesses from the first tree's draw, looked for among the outputs of many generators, that fit some trees.
+
+    Each draw that gives the tree's sums is tried with every layout of the draws of the trees after it.
+    """
+    first, n_rows = probes[0], probes[0].leaf.size
+    likely, sampler = likely_draws(forest, n_rows), RowSampler(n_rows, 0.5)
     samplers = {value: sampler.with_subsample(value) for value in shares}
-    tried, stretch = len(likely) * MAX_SHARES, np.zeros(forest.n_trees, dtype=np.int64)
+    is_small, n_tried = False, len(likely) * MAX_SHARES
     for pairs in (False, True):
         layouts, n_hits = _distinct([draws for draws in likely if draws.pairs == pairs]), 0
-        for n_tried, hits in search(first, samplers, _everywhere(forest, n_rows, pairs=pairs)):
-            tried, n_hits = tried + n_tried * len(layouts), n_hits + len(hits)
-            for seed, position, subsample in hits:
-                for draws in layouts:
-                    guess = _begun(Guess(draws, subsample, stretch, {}), first.tree, seed, position, tried)
-                    if _fits(guess, samplers[subsample], probes):
-                        yield guess
+        for tried, hits in search(first, samplers, _everywhere(forest, n_rows, pairs=pairs)):
+            n_tried, n_hits = n_tried + tried * len(layouts), n_hits + len(hits)
+            for (seed, position, subsample), draws in product(hits, layouts):
+                begun = Draws(
+                    pairs,
+                    draws.seed if draws.seed[first.tree] == seed else np.full_like(draws.seed, seed),
+                    draws.position + (position - draws.position[first.tree]),
+                )
+                guess = Guess(begun, subsample, n_tried)
+                if _fits(guess, samplers[subsample], probes):
+                    yield guess
             if n_hits >= MOST_HITS:
                 is_small = True
                 break
@@ -665,42 +603,10 @@ def find_draws(forest: Forest, probes: list[TreeEvidence], share: Share, n_rows:
         raise too_weak(1.0, forest, share, likely[0])
 
 
-def _begun(guess: Guess, tree: int, seed: int, position: int, n_tried: int) -> Guess:
-    """Return the guess with all draws moved so that a tree's begins at a position of a generator."""
-    draws = guess.draws
-    seeds = draws.seed if draws.seed[tree] == seed else np.full_like(draws.seed, seed)
-    moved = Draws(draws.pairs, seeds, draws.position + (position - draws.position[tree]))
-    return replace(guess, draws=moved, tried={0: n_tried})
-
-
 def _distinct(likely: list[Draws]) -> list[Draws]:
     """Return the draws without those that differ from another only by a shift of all positions."""
     found = {(draws.seed.tobytes(), np.diff(draws.position).tobytes()): draws for draws in reversed(likely)}
     return list(found.values())[::-1]
-
-
-def _repaired(forest: Forest, rows: Rows, hessians: Hessians, guess: Guess, share: Share) -> Guess:
-    """Return the guess with each draw that fails replaced by one that a search finds, ahead first, then everywhere."""
-    sampler, pairs = RowSampler(rows.shape[0], guess.subsample), guess.draws.pairs
-    for evidence in evidence_of(forest, rows, hessians, list(range(forest.n_trees))):
-        tree = evidence.tree
-        if evidence.accepts(guess.in_bag(sampler, tree)):
-            continue
-        own, at = int(guess.draws.seed[tree]), int(guess.draws.position[tree])
-        ahead = _outputs(own, at, WINDOW, sampler.rows.size, pairs=pairs)
-        tried = 0
-        for n_tried, hits in search(
-            evidence,
-            {guess.subsample: sampler},
-            chain([ahead], _everywhere(forest, sampler.rows.size, pairs=pairs)),
-        ):
-            tried += n_tried
-            if hits:
-                guess = guess.shifted(tree, hits[0][0], hits[0][1], tried)
-                break
-        else:
-            raise not_found(forest, share, [tree], forest.n_trees, None)
-    return guess
 
 
 @dataclass(frozen=True, eq=False)
@@ -713,7 +619,7 @@ class Candidates:
     seed: IntArray
     position: IntArray
     outputs: WordArray
-    first: IntArray | None
+    first: IntArray | None = None
 
     def in_bag(self, sampler: RowSampler, chosen: IntArray, rows: IntArray | None = None) -> BoolArray:
         """Return which rows are in the bag of each of some draws."""
@@ -722,25 +628,17 @@ class Candidates:
         return sampler.from_pairs(self.outputs, self.first[chosen], rows)
 
 
-def _outputs(seed: int, start: int, window: int, n_rows: int, *, pairs: bool) -> Candidates:
-    """Return the draws that begin with the outputs of one generator."""
-    positions = np.arange(start, start + window)
-    outputs = generator_outputs(seed, start, window + (2 * n_rows if pairs else 0))
-    return Candidates(np.full(window, seed), positions, outputs, positions - start if pairs else None)
-
-
 def _everywhere(forest: Forest, n_rows: int, *, pairs: bool) -> Iterator[Candidates]:
     """Yield draws from the booster's generators, from one without a seed, then the first ones of small seeds."""
     own = [int(seed) for seed in dict.fromkeys(likely_draws(forest, 1)[0].seed.tolist())][:64]
-    for seed in dict.fromkeys([*own, 0, UNSEEDED]):
-        yield _outputs(seed, 0, WINDOW, n_rows, pairs=pairs)
-    if pairs:
-        for seed in range(N_SEEDS_OF_PAIRS):
-            yield _outputs(seed, 0, 1, n_rows, pairs=True)
-        return
-    seeds = np.arange(N_SEEDS)
-    for position in (1, 0):
-        yield Candidates(seeds, np.full(N_SEEDS, position), first_outputs(seeds, position), None)
+    windows = [(seed, WINDOW) for seed in dict.fromkeys([*own, 0, UNSEEDED])]
+    for seed, window in windows + [(seed, 1) for seed in range(N_SEEDS_OF_PAIRS if pairs else 0)]:
+        outputs, position = generator_outputs(seed, 0, window + (2 * n_rows if pairs else 0)), np.arange(window)
+        yield Candidates(np.full(window, seed), position, outputs, position if pairs else None)
+    for start in range(0, 0 if pairs else N_SEEDS, WINDOW):
+        seeds = np.arange(start, min(start + WINDOW, N_SEEDS))
+        outputs = first_outputs(seeds)
+        yield from (Candidates(seeds, np.full(seeds.size, place), outputs[:, place]) for place in (1, 0))
 
 
 def search(
@@ -758,9 +656,8 @@ def search(
             cells += chosen.size * screen.rows.size
             if cells > CELLS_IN_ALL:
                 return
-            enclosed = chosen[
-                screen.survivors(own.in_bag(low, chosen, screen.rows), own.in_bag(high, chosen, screen.rows))
-            ]
+            bounds = (own.in_bag(sampler, chosen, screen.rows) for sampler in (low, high))
+            enclosed = chosen[screen.survivors(*bounds)]
             hits = []
             for share, sampler in samplers.items() if enclosed.size else ():
                 screened = own.in_bag(sampler, enclosed, screen.rows)
@@ -822,67 +719,48 @@ def not_found(
     forest: Forest, share: Share, failed: list[int], n_checked: int, n_on_cluster: int | None
 ) -> DataMismatchError | BagError:
     """Return the error for trees whose leaf sums none of the tried draws gives, on one machine or on a cluster."""
-    settings, counted_share = forest.settings, f"{100 * share.mean:.1f} %"
+    settings = forest.settings
     which = f"tree {failed[0]}" + (f" and {len(failed) - 1} more of {n_checked}" if len(failed) > 1 else "")
-    draws = f"with seed={settings.seed} and subsample={settings.subsample:g}, the rows drawn for {which} do not "
-    order, searched = "Pass the exact training rows in training order.", f"None of the first {N_SEEDS} seeds (fewer "
-    searched += "with tree_method='exact', and where many agree with one shallow tree) gives these trees."
-    weights = (
-        "Training weights and base margins count too: pass the weights as sample_weight, or the training "
-        "xgboost.DMatrix, or xgboost.DMatrix(X, y, weight=...), as X."
-    )
     of_rows = "of the rows of X"
+    remedy = (
+        "Pass the exact training rows in training order. Training weights and base margins count too: pass the weights "
+        "as sample_weight, or the training xgboost.DMatrix, or xgboost.DMatrix(X, y, weight=...), as X."
+    )
     if n_on_cluster is not None:
         of_rows = f"of {counted(n_on_cluster, 'row')} of weight 1"
-        order = "Each row must have its own position in training order."
-        searched = "Only ens_plugin.analyze, on one machine, searches for its seed."
-        weights = (
-            "Training weights and base margins are not known on a cluster: analyze such a booster on one machine with "
-            "ens_plugin.analyze."
+        remedy = (
+            "Each row must have its own position in training order. Lost seeds, training weights and base margins are "
+            "found on one machine only, by ens_plugin.analyze."
         )
-    if not 0 < share.mean < 1:
+    found = f"the trees hold {100 * share.mean:.1f} % {of_rows}, and the booster states "
+    found += f"subsample={settings.subsample:g} and seed={settings.seed}, which do not give the sums in {which}."
+    if not 0 < share.mean < 1 or share.fits(settings.subsample):
         return DataMismatchError(
-            "These are not the rows the model was trained on, as far as its trees show: they counted "
-            f"{counted_share} {of_rows}. {order} {weights} If these are the training rows, training reweighted them "
-            "(sampling_method='gradient_based', which save_model does not store), or the trees were refreshed on other "
-            f"rows: {HOLDOUT}."
-        )
-    if share.fits(settings.subsample):
-        return DataMismatchError(
-            f"These are not the rows the model was trained on, as far as its trees show: {draws}give the sums in its "
-            f"leaves. {order} {weights} If other training ran in the same process, train the booster in a process of "
-            "its own and pickle it. If it was trained with device='cuda', whatever its device is now, its rows cannot "
-            f"be drawn again. For these and other rows, {HOLDOUT}."
+            f"These are not the rows the model was trained on, as far as its trees show: {found} {remedy} If these are "
+            "the training rows, training reweighted them (sampling_method='gradient_based', which save_model does not "
+            "store), ran on a GPU or beside other training in one process, was continued or interrupted, or the trees "
+            f"were refreshed on other rows: {HOLDOUT}."
         )
     return BagError(
-        f"The rows drawn for {which} are not known. The trees hold {counted_share} of the rows, but the booster states "
-        f"subsample={settings.subsample:g}, seed={settings.seed}. Either X is not the training rows in training order, "
-        f"or the booster lost its settings, as after save_model and load_model. {searched} {order} And {GIVE_BACK}. "
-        f"{weights} A booster trained on a GPU, on several machines or with gradient_based sampling cannot be redrawn: "
-        f"{HOLDOUT}."
+        f"The bags of this booster are not known: {found} Either X is not the training rows in training order, or the "
+        f"booster lost its settings, as after save_model and load_model: none of the first {N_SEEDS} seeds (fewer with "
+        f"tree_method='exact', and where many agree with one shallow tree) gives these trees. {remedy} And "
+        f"{GIVE_BACK}. A booster trained on a GPU, on several machines or with gradient_based sampling cannot be "
+        f"redrawn: {HOLDOUT}."
     )
 
 
 def too_weak(chance: float, forest: Forest, share: Share, draws: Draws) -> BagError:
     """Return the error for trees too small, or on too few draws, to distinguish a right bag from a wrong one."""
-    n_trees, settings = forest.n_trees, forest.settings
-    n_draws = len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True)))
-    allowed = f"with a chance of up to {min(chance, 1.0):.2g} ({MAX_CHANCE:g} is allowed)"
-    if not share.fits(settings.subsample):
-        return BagError(
-            f"The rows drawn for the trees are not known. The booster states subsample={settings.subsample:g}, "
-            f"seed={settings.seed}, which its trees contradict, as after save_model and load_model. Trees so few and "
-            f"small agree with the draws of many seeds {allowed}. Either {GIVE_BACK}, or train more or deeper trees, "
-            f"or {HOLDOUT}."
-        )
-    if n_draws < n_trees:
-        return BagError(
-            f"Parallel trees of tree_method='approx' share one draw of rows, so the {n_trees} trees of this booster "
-            f"were grown on {counted(n_draws, 'draw')}. Rows were found that agree with all of them, but trees so "
-            f"small would agree with wrong ones {allowed}. Train with tree_method='hist', which draws rows for every "
-            f"tree, or deeper trees, or {HOLDOUT}."
-        )
-    return BagError(
-        f"Bags were found that agree with {'the only tree' if n_trees == 1 else f'all {n_trees} trees'}, but so few "
-        f"and small trees would agree with wrong ones {allowed}. Train more or deeper trees, or {HOLDOUT}."
+    n_draws, settings = len(set(zip(draws.seed.tolist(), draws.position.tolist(), strict=True))), forest.settings
+    trees = (
+        f"The {counted(forest.n_trees, 'tree')} of this booster, grown on {counted(n_draws, 'draw')} of rows, would "
     )
+    found = f"{trees}agree with wrong ones with a chance of up to {min(chance, 1.0):.2g} ({MAX_CHANCE:g} is allowed)."
+    remedy = "Train more or deeper trees"
+    if not share.fits(settings.subsample):
+        found += f" It states subsample={settings.subsample:g}, seed={settings.seed}, which its trees contradict, as "
+        remedy = f"after save_model and load_model: {GIVE_BACK}. Or train more or deeper trees"
+    elif n_draws < forest.n_trees:
+        remedy += ", or with tree_method='hist', which draws rows for every tree"
+    return BagError(f"{found}{'' if found.endswith(' ') else ' '}{remedy}, or {HOLDOUT}.")

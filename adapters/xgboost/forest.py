@@ -7,43 +7,42 @@ trees: with fewer trees, each must add more.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.tree_table import LEAF, splits_by_column
-from ens_plugin.adapters.trees import move_values
-from ens_plugin.adapters.xgboost.document import decode, encode
+from ens_plugin.adapters.trees import LEAF, splits_by_column
 from ens_plugin.adapters.xgboost.rows import Rows
-from ens_plugin.core.tally import count_members
-from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
+from ens_plugin.core.validation import CELLS_AT_ONCE, BoolArray, FloatArray, IntArray
 from ens_plugin.errors import NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
-# Of all trees at once, because thousands of small arrays take longer than the numbers in them.
-_BY_NODE = ("left_children", "right_children", "split_indices", "split_conditions", "sum_hessian", "split_type")
+# What is read of each node, in the types of the library.
+_BY_NODE = {
+    "left_children": np.intp,
+    "right_children": np.intp,
+    "split_indices": np.intp,
+    "split_type": np.uint8,
+    "split_conditions": np.float32,
+    "sum_hessian": np.float32,
+}
 IS_SET = 1
 # Attribute of a truncated booster: the parallel trees of each class that were grown.
 GROWN_PARALLEL = "ens_plugin_num_parallel_tree"
 # Attributes that XGBoost's own slices remove.
 _OF_ALL_TREES = ("best_iteration", "best_score")
-# Trees of one copy of a model: the outputs of some rows stay in a processor's cache.
-TREES_TOGETHER = 256
-# Rows up to which a copy takes longer than the booster's own ``predict(pred_leaf=True)``, which reads all trees.
-FEW_ROWS = 128
+# Trees that are read together: more would cost memory and time where single trees are read, fewer where all are.
+TREES_TOGETHER = 64
 _SUM = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
 # Rates above this one shrink predictions by less than the noise of most data.
 FULL_RATE = 0.99
-# Of the fit of a learning rate: trees that are read, and the precision of what they store.
-MOST_TREES = 20
-LARGEST_RESIDUAL = 1e-4
-SMALLEST_SINGULAR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -78,20 +77,10 @@ class TrainingParameters:
 
 
 class Forest:
-    """The trees of a booster in the order they were grown, with its training parameters and base margin.
+    """The trees of a booster in the order they were grown, with its training parameters and base margin."""
 
-    The document with the trees is read when it is asked for: boosters of many rounds are only refused.
-
-    Attributes
-    ----------
-    objective : str
-    n_groups : int
-        1 for regression and two labels, else the number of labels, or of columns of y.
-    n_outputs : int
-        Number of columns of y; of a booster for quantiles, which has a target for each of them, 1.
-    n_rounds, n_trees : int
-    settings : TrainingParameters
-    """
+    # The document with the trees is read when it is asked for: boosters of many rounds are only refused. A booster for
+    # quantiles has a group for each of them, and one output.
 
     def __init__(self, booster: Any) -> None:
         try:
@@ -124,7 +113,7 @@ class Forest:
     @cached_property
     def document(self) -> dict[str, Any]:
         """Return the booster's model document, without weights of its trees."""
-        document: dict[str, Any] = decode(self.booster.save_raw("ubj"))
+        document: dict[str, Any] = json.loads(self.booster.save_raw("json"))
         model = document["learner"]["gradient_booster"]["model"]
         _check_equal_weights(model.pop("weight_drop", []))
         if any(int(tree["tree_param"].get("size_leaf_vector", "1")) > 1 for tree in model["trees"]):
@@ -148,14 +137,15 @@ class Forest:
     @cached_property
     def nodes(self) -> dict[str, NDArray[Any]]:
         """Return arrays of the document with one entry for each node, of all trees one after the other."""
-        # In the processor's own order of bytes.
-        found = {name: np.concatenate([tree[name] for tree in self.trees]) for name in _BY_NODE}
-        return {name: own.astype(own.dtype.newbyteorder("="), copy=False) for name, own in found.items()}
+        return {
+            name: np.fromiter(chain.from_iterable(tree[name] for tree in self.trees), kind)
+            for name, kind in _BY_NODE.items()
+        }
 
     @cached_property
     def starts(self) -> IntArray:
         """Return the first node of each tree, and their number, shape (n_trees + 1,)."""
-        return np.cumsum([0, *(tree["left_children"].size for tree in self.trees)])
+        return np.cumsum([0, *(len(tree["left_children"]) for tree in self.trees)])
 
     @cached_property
     def group(self) -> IntArray:
@@ -170,6 +160,11 @@ class Forest:
             per_round = int(self._model["gbtree_model_param"]["num_parallel_tree"]) * self.n_groups
             return np.arange(self.n_trees) // max(per_round, 1)
         return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+    @cached_property
+    def reader(self) -> TreeReader:
+        """Return the reader of what trees give to rows."""
+        return TreeReader(self)
 
     @property
     def objective_parameters(self) -> dict[str, str]:
@@ -286,43 +281,8 @@ def _settings(configuration: dict[str, Any]) -> TrainingParameters:
 
 
 def learning_rate(forest: Forest) -> float | None:
-    """Return the learning rate that the trees of one round were trained with; None where it is not known."""
-    # A node that was split keeps its value as it was before the learning rate, and leaves keep theirs after it. With
-    # the values w of a node and w_l, w_r of the leaves below it, their summed second derivatives H and the penalty
-    # lambda, w_l (H_l + lambda) + w_r (H_r + lambda) = rate * w (H + lambda), which is linear in rate, rate * lambda
-    # and lambda. Of leaves that do not follow these sums, the booster's own statement counts, unless loading from a
-    # file has reset it.
-    trees = forest.trees
-    read = np.unique(np.linspace(0, len(trees) - 1, MOST_TREES).astype(np.intp))
-    fitted = _fitted_rate(np.concatenate([_equations(trees[number]) for number in read]))
-    if fitted is not None:
-        return fitted * forest.n_parallel
+    """Return the learning rate of the training; None where loading the booster from a file has reset it."""
     return None if forest.settings.subsample == 1 else forest.settings.eta
-
-
-def _fitted_rate(equations: FloatArray) -> float | None:
-    """Return the rate that solves all equations; None where none does, or several do."""
-    table, known = equations[:, :-1], equations[:, -1]
-    scale = np.linalg.norm(table, axis=0)
-    if len(table) <= scale.size or not scale.all():
-        return None
-    solution, _, _, singular = np.linalg.lstsq(table / scale, known, rcond=None)
-    residual = np.linalg.norm(table / scale @ solution - known)
-    if singular[-1] < SMALLEST_SINGULAR * singular[0] or residual > LARGEST_RESIDUAL * np.linalg.norm(known):
-        return None
-    return float(solution[0] / scale[0])
-
-
-def _equations(tree: Mapping[str, Any]) -> FloatArray:
-    """Return, for each node with two leaves, the coefficients of rate, rate * lambda and lambda, and the right side."""
-    left, right = (np.asarray(tree[f"{side}_children"]) for side in ("left", "right"))
-    value, weight = np.asarray(tree["split_conditions"], float), np.asarray(tree["base_weights"], float)
-    hessian = np.asarray(tree["sum_hessian"], float)
-    split = np.flatnonzero(left != LEAF)
-    split = split[(left[left[split]] == LEAF) & (left[right[split]] == LEAF)]
-    below = value[left[split]], value[right[split]]
-    known = below[0] * hessian[left[split]] + below[1] * hessian[right[split]]
-    return np.stack([weight[split] * hessian[split], weight[split], -below[0] - below[1], known], axis=1)
 
 
 def shrunken(rate: float) -> Finding:
@@ -337,51 +297,59 @@ def shrunken(rate: float) -> Finding:
 
 
 class TreeReader:
-    """Reader of what trees of a forest give to rows: each tree is an output of its own in a copy of the booster."""
+    """Reader of the leaves that rows reach: a copy of the booster whose leaves hold their numbers.
 
-    def __init__(self, forest: Forest, trees: Sequence[int]) -> None:
-        self._forest, self._trees = forest, trees
+    Each tree is a round of its own, and trees that are read together have different outputs.
+    """
 
-    @cached_property
-    def _boosters(self) -> list[Any]:
-        parts = range(0, len(self._trees), TREES_TOGETHER)
-        return [_of_single_trees(self._forest, self._trees[start : start + TREES_TOGETHER]) for start in parts]
+    def __init__(self, forest: Forest) -> None:
+        self._forest, n_trees = forest, forest.n_trees
+        self._n_outputs = min(n_trees, TREES_TOGETHER)
+        document = _document_of(forest, range(n_trees), 1, [tree % self._n_outputs for tree in range(n_trees)])
+        learner = document["learner"]
+        parameters = {"base_score": "0E0", "boost_from_average": "0", "num_class": "0"}
+        parameters = {**learner["learner_model_param"], **parameters, "num_target": str(self._n_outputs)}
+        learner |= {"attributes": {}, "objective": _SUM, "learner_model_param": parameters}
+        model = learner["gradient_booster"]["model"]
+        model["iteration_indptr"] = list(range(n_trees + 1))
+        for number, tree in enumerate(model["trees"]):
+            is_leaf, values = (
+                forest.of_tree(forest.is_leaf, number),
+                forest.of_tree(forest.nodes["split_conditions"], number),
+            )
+            tree["split_conditions"] = np.where(is_leaf, np.cumsum(is_leaf) - 1, values).tolist()
+        # One thread: several blocks of rows are already read in parallel.
+        self._booster = xgboost.Booster({"nthread": 1})
+        self._booster.load_model(bytearray(json.dumps(document).encode()))
 
-    def values(self, rows: Rows) -> NDArray[np.float32]:
-        """Return what each tree adds to the margin, shape (n_trees, n_rows)."""
-        if rows.shape[0] <= FEW_ROWS:
-            nodes = self._forest.booster.predict(rows.matrix(), pred_leaf=True).reshape(rows.shape[0], -1)
-            of_all = nodes[:, self._trees].astype(np.intp) + self._forest.starts[self._trees]
-            return np.asarray(self._forest.nodes["split_conditions"][of_all.T])
-        return self._read(rows, np.empty((len(self._trees), rows.shape[0]), dtype=np.float32))
-
-    def leaves(self, rows: Rows) -> list[NDArray[np.unsignedinteger]]:
+    def leaves(self, rows: Rows, trees: Sequence[int]) -> list[NDArray[np.unsignedinteger]]:
         """Return the leaf that each row reaches in each tree, numbered in the order of the nodes."""
-        nodes = self._read(rows, np.empty((len(self._trees), rows.shape[0]), dtype=np.int32), pred_leaf=True)
-        is_leaf = [self._forest.of_tree(self._forest.is_leaf, tree) for tree in self._trees]
         # In the smallest type: several trees are held at once.
-        numbers = [(np.cumsum(own) - 1).astype(np.min_scalar_type(own.size)) for own in is_leaf]
-        return [own.take(reached) for own, reached in zip(numbers, nodes, strict=True)]
-
-    def _read(self, rows: Rows, found: NDArray[Any], **options: Any) -> NDArray[Any]:
-        matrix = rows.matrix()
-        for place, booster in enumerate(self._boosters):
-            own = found[place * TREES_TOGETHER : (place + 1) * TREES_TOGETHER]
-            own[:] = booster.predict(matrix, **options).reshape(rows.shape[0], -1).T
+        kinds = [np.min_scalar_type(self._forest.leaf_values(tree).size) for tree in trees]
+        found = [np.empty(rows.shape[0], dtype=kind) for kind in kinds]
+        n_together = max(CELLS_AT_ONCE // self._n_outputs, 1)
+        for start in range(0, rows.shape[0], n_together):
+            part = slice(start, start + n_together)
+            matrix = rows[part].matrix()
+            for places in self._runs(trees):
+                first, last = trees[places.start], trees[places.stop - 1]
+                read = self._booster.predict(matrix, iteration_range=(first, last + 1)).reshape(-1, self._n_outputs)
+                for place in places:
+                    found[place][part] = read[:, trees[place] % self._n_outputs]
         return found
 
+    def _runs(self, trees: Sequence[int]) -> Iterator[range]:
+        """Yield the places of consecutive trees, which are read at once."""
+        start = 0
+        for end in range(1, len(trees) + 1):
+            if end == len(trees) or trees[end] != trees[end - 1] + 1 or end - start == self._n_outputs:
+                yield range(start, end)
+                start = end
 
-def _of_single_trees(forest: Forest, trees: Sequence[int]) -> Any:
-    """Return a copy of the booster with some trees, of which each is an output."""
-    parameters = {"base_score": "0E0", "boost_from_average": "0", "num_class": "0", "num_target": str(len(trees))}
-    document = _document_of(forest, trees, 1, list(range(len(trees))))
-    learner = document["learner"]
-    learner |= {"attributes": {}, "objective": _SUM}
-    learner["learner_model_param"] = {**learner["learner_model_param"], **parameters}
-    # One thread: several blocks of rows are already read in parallel.
-    booster = xgboost.Booster({"nthread": 1})
-    booster.load_model(encode(document))
-    return booster
+    def values(self, rows: Rows, trees: Sequence[int]) -> FloatArray:
+        """Return what each tree adds to the margin, shape (n_trees, n_rows)."""
+        leaves = zip(trees, self.leaves(rows, trees), strict=True)
+        return np.stack([self._forest.leaf_values(tree).take(reached) for tree, reached in leaves])
 
 
 def _document_of(forest: Forest, trees: Sequence[int], n_parallel: int, group: Sequence[int]) -> dict[str, Any]:
@@ -402,11 +370,13 @@ def _document_of(forest: Forest, trees: Sequence[int], n_parallel: int, group: S
 
 def form_members(values: NDArray[Any], is_oob: BoolArray) -> tuple[FloatArray, BoolArray]:
     """Return the outputs of members, shape (n_trees, n_rows, n_labels), and which count, as of an adapter's `block`."""
-    fewest = np.argmin([count_members(own) for own in is_oob], axis=0)
-    counted = np.logical_or.reduce([own & (fewest == label) for label, own in enumerate(is_oob)])
-    outputs = np.empty((is_oob.shape[1], is_oob.shape[0], is_oob.shape[2]))
-    move_values(values, is_oob, outputs.transpose(1, 0, 2), counted)
-    return outputs.transpose(0, 2, 1), counted
+    # Of each row, the k-th out-of-bag trees of all labels are the k-th member that counts.
+    fewest = np.argmin(is_oob.sum(axis=1), axis=0)
+    counted = np.take_along_axis(is_oob, fewest[None, None, :], axis=0)[0]
+    place = np.maximum(np.cumsum(counted, axis=0) - 1, 0)
+    out_of_bag = np.argsort(~is_oob, axis=1, kind="stable")
+    outputs = np.take_along_axis(np.take_along_axis(values, out_of_bag, axis=1), place[None], axis=1)
+    return np.ascontiguousarray(outputs.transpose(1, 2, 0), dtype=np.float64), counted
 
 
 def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
@@ -416,7 +386,7 @@ def truncated_trees(model: Any, forest: Forest, size: int) -> Any:
     booster = part if is_booster else part.get_booster()
     # A model document has no training parameters, and loading it resets some of them.
     configuration = booster.save_config()
-    booster.load_model(encode(_shorter(forest, size)))
+    booster.load_model(bytearray(json.dumps(_shorter(forest, size)).encode()))
     booster.load_config(configuration)
     if not is_booster:
         setattr(part, _size_parameter(part), size)
@@ -442,16 +412,14 @@ def _shorter(forest: Forest, size: int) -> dict[str, Any]:
     return document
 
 
-def _scaled(tree: dict[str, Any], factor: float) -> dict[str, NDArray[np.float32]]:
-    """Return a tree's arrays of values at its nodes, with those of the leaves multiplied by `factor`."""
-    values, weights = tree["split_conditions"], tree["base_weights"]
-    is_leaf = tree["left_children"] == LEAF
+def _scaled(tree: dict[str, Any], factor: float) -> dict[str, list[float]]:
+    """Return a tree's values at its nodes, with those of the leaves multiplied by `factor`."""
+    values, weights = (np.array(tree[name], dtype=np.float32) for name in ("split_conditions", "base_weights"))
+    is_leaf = np.array(tree["left_children"]) == LEAF
     larger = (values.astype(np.float64) * factor).astype(np.float32)
-    return {
-        "split_conditions": np.where(is_leaf, larger, values),
-        # `exact` writes a leaf's weight as it is, other methods what the leaf adds.
-        "base_weights": np.where(is_leaf & (weights == values), larger, weights),
-    }
+    # `exact` writes a leaf's weight as it is, other methods what the leaf adds.
+    scaled = np.where(is_leaf, larger, values), np.where(is_leaf & (weights == values), larger, weights)
+    return {"split_conditions": scaled[0].tolist(), "base_weights": scaled[1].tolist()}
 
 
 def _attributes(forest: Forest) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +24,14 @@ from ens_plugin.adapters.library import (
     fix_seed,
     retrain,
 )
-from ens_plugin.adapters.members import GROWABLE, as_pandas, label_positions, with_trained_categories
-from ens_plugin.adapters.xgboost.document import find_damage, stored_categories
-from ens_plugin.errors import UnsupportedModelError
+from ens_plugin.adapters.members import GROWABLE, as_pandas, label_positions, shortened, with_trained_categories
+from ens_plugin.adapters.trees import damage_of_tree
+from ens_plugin.errors import DataMismatchError, UnsupportedModelError
 
+# These releases cut the names of pandas' categories where a letter is no ASCII, because they count characters where
+# bytes are meant (mended by XGBoost's pull request 12371).
+CUTTING = ((3, 1), (3, 2))
+LINKS = ("left_children", "right_children", "split_indices")
 DENSE_SHARE = 0.5  # share of stored entries above which a DMatrix is taken as dense
 
 
@@ -82,15 +87,9 @@ class XGBoost(Library):
         return xgboost.Booster(model_file=bytearray(content))
 
     @classmethod
-    def find_file_damage(cls, content: bytes) -> str | None:
-        """Return the damage that makes the document of a model unsafe for XGBoost to read, or None."""
-        return find_damage(content)
-
-    @classmethod
     def find_damage(cls, held: Any) -> str | None:
         """Return the damage that makes a Booster unsafe to predict with, or None."""
-        is_booster = type(held).__name__ == "Booster" and cls.accepts(held)
-        return find_damage(bytes(held.save_raw("ubj"))) if is_booster else None
+        return find_damage(held) if type(held).__name__ == "Booster" and cls.accepts(held) else None
 
     @classmethod
     def refuse_boosting(cls, estimator: Any) -> None:
@@ -231,3 +230,46 @@ def _weighted_matrix(model: Any, rows: TrainingRows) -> Any:
 
     options = {"missing": model.missing, "enable_categorical": model.enable_categorical}
     return DMatrix(rows.X, weight=rows.sample_weight, **options)
+
+
+def stored_categories(stored: Any, column: Any) -> list[Any]:
+    """Return the categories that a booster stores for a column; raise DataMismatchError where they may be cut."""
+    import pyarrow as pa
+    import xgboost
+
+    if not pa.types.is_string(stored.type):
+        return list(stored.to_pylist())
+    names = [piece.decode(errors="replace") for piece in stored.cast(pa.binary()).to_pylist()]
+    values = [str(value) for value in column.dropna().unique()]
+    if all(map(str.isascii, [*names, *values])):
+        return names
+    is_cutting = tuple(map(int, xgboost.__version__.split(".")[:2])) in CUTTING
+    if is_cutting or "\ufffd" in "".join(names) or not set(values) <= set(names):
+        raise DataMismatchError(
+            f"The categories of the column {str(column.name)!r} cannot be read from the booster: XGBoost 3.1 and 3.2 "
+            f"cut names with letters that are no ASCII ({shortened(names)}; the column holds {shortened(values)}). "
+            "Pass the column as the categories of training: in a parquet file of pandas, which stores them, or in "
+            "Python as X[column].astype(X_train[column].dtype)."
+        )
+    return names
+
+
+def find_damage(booster: Any) -> str | None:
+    """Return the damage that makes a booster, which XGBoost itself has read, unsafe to predict with, or None."""
+    learner = json.loads(booster.save_raw("json"))["learner"]
+    part, parameters = learner["gradient_booster"], learner["learner_model_param"]
+    if part["name"] == "gblinear":
+        return None
+    model = (part["gbtree"] if part["name"] == "dart" else part)["model"]
+    n_groups = max(int(parameters["num_class"]), int(parameters.get("num_target", "1")), 1)
+    trees, group = model["trees"], np.array(model["tree_info"], dtype=np.int64)
+    starts = np.array(model.get("iteration_indptr", [0, len(trees)]), dtype=np.int64)
+    if group.size != len(trees) or (group.size and (group.min() < 0 or group.max() >= n_groups)):
+        return "it has trees of a label that it does not have"
+    if starts.size == 0 or starts[0] != 0 or starts[-1] != len(trees) or (np.diff(starts) < 0).any():
+        return "its rounds do not contain each of its trees once"
+    for index, tree in enumerate(trees):
+        left, right, feature = (np.array(tree[name], dtype=np.int64) for name in LINKS)
+        if (damage := damage_of_tree(left, right, feature, int(parameters["num_feature"]))) is not None:
+            return f"tree {index} {damage}"
+    return None

@@ -15,14 +15,9 @@ from ens_plugin.errors import DataMismatchError, InputError
 
 
 class Rows:
-    """A table that can be sliced by rows, and from which :meth:`matrix` makes a DMatrix for a booster.
+    """A table that can be sliced by rows, and from which :meth:`matrix` makes a DMatrix for a booster."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-    weight, base_margin, label : ndarray or None
-        From a DMatrix; None where it has none.
-    """
+    # Weights, margins and labels are those of a DMatrix, or None.
 
     def __init__(self, X: Any, booster: Any, missing: float = np.nan) -> None:
         self.missing = missing

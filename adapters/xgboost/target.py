@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from ens_plugin.adapters.contract import ProofStatistics
+from ens_plugin.adapters.members import other_target
 from ens_plugin.adapters.xgboost.forest import Forest
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.validation import SINGLE_ROUNDING, BoolArray, FloatArray
-from ens_plugin.errors import BagError, DataMismatchError, InputError
+from ens_plugin.errors import BagError, InputError
 
 WEIGHTS_ALONE = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror")
 LOGISTIC = ("binary:logistic", "binary:logitraw", "reg:logistic")
@@ -41,19 +42,12 @@ FEWEST_LEAVES = 5
 
 @dataclass(frozen=True, eq=False)
 class Hessians:
-    """Second derivatives of the training loss, by row and group.
-
-    Attributes
-    ----------
-    forest : Forest
-    weight : ndarray, shape (n_rows,)
-        Training weights.
-    start : ndarray, shape (n_rows, n_groups) or (1, n_groups)
-        Margins before the first round.
-    """
+    """Second derivatives of the training loss, by row and group."""
 
     forest: Forest
+    # Training weights; shape (n_rows,).
     weight: FloatArray
+    # Margins before the first round; shape (n_rows, n_groups) or (1, n_groups).
     start: FloatArray
 
     @classmethod
@@ -179,11 +173,7 @@ def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
         if is_proved is not None:
             return is_proved
     member, own = next((member, own) for member, own in differing.items() if own.any())
-    raise DataMismatchError(
-        f"y is not the target the model was trained on: {np.count_nonzero(own)} of {own.size} leaves of tree {member} "
-        "hold a value that y of the rows in them does not give. X and y must be the exact training rows in training "
-        'order; for rows the model was not trained on pass data="holdout".'
-    )
+    raise other_target(own, member)
 
 
 def _may_be_forgotten(forest: Forest) -> bool:

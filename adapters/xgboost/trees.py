@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,17 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.members import (
     DrawCounts,
-    check_replaced_methods,
     counts_from_bags,
     first_installed,
     several_targets,
 )
-from ens_plugin.adapters.sklearn.training import training_target
-from ens_plugin.adapters.trees import COMPARED_ROWS, RowOrigin, hold_split_values, judge_origin, show_split_values
+from ens_plugin.adapters.sklearn.training import check_predictions, training_target
+from ens_plugin.adapters.trees import COMPARED_ROWS, RowOrigin, compare_split_values, judge_origin
 from ens_plugin.adapters.xgboost.bags import are_confirmed, likely_bags, proved_bags
 from ens_plugin.adapters.xgboost.forest import (
     FULL_RATE,
     TREES_TOGETHER,
     Forest,
-    TreeReader,
     form_members,
     learning_rate,
     shrunken,
@@ -41,6 +38,7 @@ from ens_plugin.core.tally import both_scores
 from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
+KNOWN = (xgboost.Booster, xgboost.XGBClassifier, xgboost.XGBRegressor, xgboost.XGBRFClassifier, xgboost.XGBRFRegressor)
 # So many trees take little longer to read than one, because each reading makes a copy of the booster.
 QUERIED_TOGETHER = 32
 _VALUES = ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "reg:pseudohubererror")
@@ -99,7 +97,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
     def check_members(self, features: Any) -> None:
         """Raise UnsupportedModelError unless the members' mean is what the booster, and the model, predict."""
         self.check_form()
-        check_replaced_methods(self.model, features, "xgboost")
+        check_predictions(self, features, KNOWN)
         rows = features[spread_rows(features.shape[0], COMPARED_ROWS)]
         outputs = self.outputs(rows)
         mean = outputs.mean(axis=0)
@@ -130,15 +128,13 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         """Return the margins or values of the members for the prepared rows."""
         chosen, n_groups = members or range(self.n_members), self.forest.n_groups
         values = self._values(features, chosen).reshape(n_groups, len(chosen), -1)
-        outputs = self._margins(values.transpose(1, 2, 0).astype(np.float64), features)
+        outputs = self._margins(values.transpose(1, 2, 0), features)
         return outputs[:, :, 0] if n_groups == 1 else outputs
 
-    def _values(self, features: Rows, members: range) -> NDArray[np.float32]:
+    def _values(self, features: Rows, members: range) -> NDArray[np.float64]:
         """Return what the trees of some members add to the margin, by group and member, shape (n_trees, n_rows)."""
-        if members not in self._readers:
-            groups = range(0, self.forest.n_trees, self.n_members)
-            self._readers[members] = TreeReader(self.forest, [first + own for first in groups for own in members])
-        return self._readers[members].values(features)
+        groups = range(0, self.forest.n_trees, self.n_members)
+        return self.forest.reader.values(features, [first + own for first in groups for own in members])
 
     def _margins(self, values: NDArray[np.float64], features: Rows) -> NDArray[np.float64]:
         """Return margins of members as if their trees were the whole booster, shape (n_members, n_rows, n_groups)."""
@@ -174,13 +170,10 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
     def verify_rows(self, features: Rows, y: ArrayLike | None) -> RowOrigin:
         """Return whether rows are training rows, by the growth, leaves and split values of the trees."""
-        return judge_origin(
-            are_confirmed(self.forest, features, self._values_of(y, features))
-            or hold_split_values(features.table, self.forest.splits(), np.float32),
-            self._leaf_counts(features),
-            features.shape[0],
-            lambda: show_split_values(features.table, self.forest.splits(), np.float32),
-        )
+        if are_confirmed(self.forest, features, self._values_of(y, features)):
+            return "training"
+        is_shown, would_show = compare_split_values(features.table, self.forest.splits(), np.float32)
+        return judge_origin(is_shown, self._leaf_counts(features), features.shape[0], would_show)
 
     def column_splits(self, features: Rows) -> tuple[Any, Iterator[tuple[int, NDArray[np.float64]]]]:
         """Return rows as a table, and the thresholds of the columns that trees split."""
@@ -197,7 +190,7 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         found = []
         for start in range(0, self.forest.n_trees, TREES_TOGETHER):
             trees = range(start, min(start + TREES_TOGETHER, self.forest.n_trees))
-            for tree, leaves in zip(trees, TreeReader(self.forest, trees).leaves(features), strict=True):
+            for tree, leaves in zip(trees, self.forest.reader.leaves(features, trees), strict=True):
                 found.append(np.bincount(leaves, minlength=covers[tree].size))
                 if not found[-1].all():
                     # Whatever the weights, fresh rows.
@@ -244,10 +237,6 @@ class XGBoostTreesAdapter(EnsembleAdapter):
             return mean_output
         return np.asarray(softmax(mean_output, axis=1))
 
-    @cached_property
-    def _readers(self) -> dict[range, TreeReader]:
-        return {}
-
     def check_form(self) -> None:
         """Raise UnsupportedModelError for several rounds, and for objectives that no error curve is known for."""
         self._check_rounds()
@@ -276,18 +265,13 @@ class XGBoostTreesAdapter(EnsembleAdapter):
 
 def _several_rounds(n_rounds: int, n_parallel: int) -> UnsupportedModelError:
     """Return the error for a booster of several rounds, with the number of parallel trees in each."""
-    last = (
-        "Out-of-bag rows do not show how many of its trees the last round needs either: a row that is out of "
-        "bag for a tree of the last round trained the rounds before. "
-        if n_parallel > 1
-        else ""
-    )
     of_each = f" of {n_parallel} parallel trees" if n_parallel > 1 else ""
     return UnsupportedModelError(
         f"This booster was trained in {n_rounds} rounds{of_each}: the trees of each round correct those of the rounds "
-        f"before, so no error curve over sizes describes them and none can be left out. {last}Train one round "
-        "(num_boost_round=1, or n_estimators=1) with num_parallel_tree=100 or more, subsample below 1 and "
-        "learning_rate=1. ens_plugin.in_bag returns the bags of any number of rounds."
+        "before, so no error curve over sizes describes them, none can be left out, and a row that is out of bag for a "
+        "tree of the last round trained the rounds before. Train one round (num_boost_round=1, or n_estimators=1) with "
+        "num_parallel_tree=100 or more, subsample below 1 and learning_rate=1. ens_plugin.in_bag returns the bags of "
+        "any number of rounds."
     )
 
 

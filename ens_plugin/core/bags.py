@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtrc, gammaln
+from scipy.special import gammaln
 
 from ens_plugin.core.validation import PART_ROWS, BoolArray, FloatArray
 
@@ -174,13 +174,6 @@ MOST_LEFT_OUT = 0.75
 FEWEST_COMPARED = 30
 FEWEST_STANDARD_ERRORS = 6.0
 LARGEST_SHARE = 0.8
-# Records that occur as often as this in a table are compared with those that occur less often.
-COMPARED_COUNTS = (1, 2, 3)
-FEWEST_RECORDS, RECORDS_CHANCE = 6, 1e-9
-# Bound on the expected number of records that a table holds and none was found of, with a confidence of 98 %.
-UNSEEN = 4.0
-# Fresh rows may be from a part of the table whose records are by so much likelier to be in it.
-LIKELIER = 3.0
 
 
 def may_be_known(wrong: BoolArray, left_out: float, n_trained: int) -> bool:
@@ -259,45 +252,6 @@ def is_lower_where_drawn(errors: FloatArray, in_bag: BoolArray) -> bool:
     standard_error = float(differences.std(ddof=1)) / np.sqrt(differences.size)
     is_clear = float(differences.mean()) > FEWEST_STANDARD_ERRORS * standard_error
     return bool(is_clear and drawn_share_of_error(errors, in_bag) <= LARGEST_SHARE)
-
-
-def are_records_of(sample: NDArray[np.integer], table: NDArray[np.integer]) -> bool:
-    """Return whether the records of a sample are so often among those of a table that they are some of its rows.
-
-    Where :math:`f_c` records of the n rows occur c times, a fresh row's record occurs c times in the table with a
-    chance of :math:`(c + 1) f_{c + 1} / n` (Good and Turing), and that of a row of the table with :math:`c f_c / n`.
-    They are compared for c = 1, 2 and 3 (``docs/methods/held-out-rows.md``, stored rows).
-    """
-    occurring = np.bincount(_counts(table, np.unique(sample)))
-    return any(_are_too_many(occurring, count, odds) for count, odds in _odds_of_fresh_rows(table))
-
-
-def would_be_records_of(n_sample: int, table: NDArray[np.integer]) -> bool:
-    """Return whether :func:`are_records_of` would recognise so many of the rows of a table, drawn at random."""
-    occurring = np.bincount(_counts(table, np.unique(table)), minlength=max(COMPARED_COUNTS) + 1)
-    expected = np.floor(occurring * np.minimum(np.arange(occurring.size) * n_sample / table.size, 1.0))
-    return any(_are_too_many(expected, count, odds) for count, odds in _odds_of_fresh_rows(table))
-
-
-def _are_too_many(occurring: NDArray[Any], count: int, odds: float) -> bool:
-    """Return whether more records occur `count` times, and not less often, than such odds explain."""
-    at, below = int(occurring[count : count + 1].sum()), int(occurring[:count].sum())
-    return bool(at >= FEWEST_RECORDS and bdtrc(at - 1, at + below, odds / (1.0 + odds)) < RECORDS_CHANCE)
-
-
-def _odds_of_fresh_rows(table: NDArray[np.integer]) -> Iterator[tuple[int, float]]:
-    """Yield some counts, and the largest odds that a fresh row's record occurs so often in a table, and not less."""
-    last = max(COMPARED_COUNTS) + 1
-    rows = np.bincount(_counts(table, np.unique(table)), minlength=last + 1)[: last + 1] * np.arange(last + 1)
-    for count in COMPARED_COUNTS:
-        yield count, LIKELIER * (rows[count + 1] + UNSEEN) / max(rows[: count + 1].sum(), 1)
-
-
-def _counts(table: NDArray[np.integer], records: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return how often each of some records occurs in a table."""
-    found, counts = np.unique(table, return_counts=True)
-    place = np.minimum(np.searchsorted(found, records), found.size - 1)
-    return np.where(found[place] == records, counts[place], 0)
 
 
 def _are_informative(counts: NDArray[np.integer], chance: NDArray[np.float64], left_out: float) -> BoolArray:

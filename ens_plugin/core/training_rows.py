@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, betaincinv
 
-from ens_plugin.core.bags import LIKELIER
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
+# Fresh rows may be from a part of the table whose records are by so much likelier to be in it.
+LIKELIER = 3.0
 # A limit that no number of draws exceeds.
 UNLIMITED = 255
 # Numbers of draws, one byte each, that are kept: a few members tell as much of many rows as many members of few.

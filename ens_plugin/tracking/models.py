@@ -1,10 +1,10 @@
 """Models and versions that MLflow stores: loaded safely, their damage, their data's digest.
 
 Checks for damaged model files, which could make a library read beyond its memory. Model libraries follow the indices
-in a file unchecked: a damaged file can end the process or keep it busy for ever. Texts and documents are checked
-before their library reads them, and trees right after. A pickle is first read by a separate process, which costs the
-time and the memory of reading it once more. On Linux that process is a fork. It is a fresh interpreter on other
-systems, where threads are running, and where the pickle holds a booster, whose library may not work in a fork.
+in a file unchecked: a damaged file can end the process or keep it busy for ever. So a file is first read by a separate
+process, which costs the time and the memory of reading it once more, and trees are checked right after. On Linux that
+process is a fork. It is a fresh interpreter on other systems, where threads are running, and where the file holds a
+booster, whose library may not work in a fork.
 """
 
 from __future__ import annotations
@@ -91,13 +91,9 @@ def refuse_damaged_file(path: Path, modules: Sequence[str] = ()) -> None:
     """Raise ModelLoadError for a file that would end the process, or keep it busy for ever, when it is read."""
     with path.open("rb") as file:
         start = file.read(64)
-    library = library_of_file(start)
-    if library is not None:
-        reason = library.find_file_damage(path.read_bytes())
-        if reason is not None:
-            raise ModelLoadError(damaged(path, library.title, reason))
-    elif not zipfile.is_zipfile(path) and not _pickles_forbidden():
-        _refuse_deadly_pickle(path, start, modules)
+    is_booster = library_of_file(start) is not None
+    if is_booster or not (zipfile.is_zipfile(path) or _pickles_forbidden()):
+        _refuse_deadly_file(path, modules, in_fork=not (is_booster or _may_hold_a_booster(path, start)))
 
 
 def refuse_damaged_model(model: object, source: str) -> None:
@@ -111,12 +107,10 @@ def refuse_damaged_model(model: object, source: str) -> None:
 
 
 def probe(path: str) -> None:
-    """Read a pickle and check the boosters in it, in a process that a damaged file may end."""
-    import joblib
-
+    """Read a file and check the boosters in it, in a process that a damaged file may end."""
     _limit_computing(Path(path))
     try:
-        _find_damage(joblib.load(path), _unfit_for_forks())
+        _find_damage(_reader_of(Path(path))(Path(path)), _unfit_for_forks())
     except Exception:
         # Unpickling runs code stored in the file, which can raise anything.
         sys.exit(1)
@@ -154,9 +148,9 @@ def _uncompressed(path: Path, start: bytes) -> Iterator[bytes]:
             yield inflate(chunk)
 
 
-def _refuse_deadly_pickle(path: Path, start: bytes, modules: Sequence[str]) -> None:
-    can_fork = sys.platform == "linux" and not _other_threads() and not modules
-    status = _fork(path) if can_fork and not _may_hold_a_booster(path, start) else _interpreter(path, modules)
+def _refuse_deadly_file(path: Path, modules: Sequence[str], *, in_fork: bool) -> None:
+    can_fork = in_fork and sys.platform == "linux" and not _other_threads() and not modules
+    status = _fork(path) if can_fork else _interpreter(path, modules)
     if status not in (0, 1):
         end = f"did not end in {PATIENCE_S} s" if status is None else f"ended with status {status}"
         raise ModelLoadError(

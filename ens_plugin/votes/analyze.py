@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from ens_plugin.adapters.answers import MISSING, AnswerAdapter, AnswerEnsemble
+from ens_plugin.adapters.custom import MISSING, AnswerAdapter, AnswerEnsemble
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.arguments import granted_threads
 from ens_plugin.analysis.options import AnalysisOptions

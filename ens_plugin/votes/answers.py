@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.answers import MISSING
+from ens_plugin.adapters.custom import MISSING
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, as_numbers, counted, one_line, shown
 from ens_plugin.errors import InputError
 

@@ -198,8 +198,8 @@ def test_trees_of_xgboost_have_the_bags_of_one_machine(kind: str, options: dict[
     ("kind", "options", "words"),
     [
         ("values", {"subsample": 1.0}, "no row is out of bag"),
-        ("values", {"tree_method": "approx", "max_depth": 2}, "share one draw of rows"),
-        ("two", {"max_depth": 1, "n_estimators": 2}, "so few and small trees would agree with wrong ones"),
+        ("values", {"tree_method": "approx", "max_depth": 2}, "grown on 1 draw of rows"),
+        ("two", {"max_depth": 1, "n_estimators": 2}, "2 trees of this booster.* would agree with wrong ones"),
     ],
 )
 def test_bags_of_xgboost_that_cannot_be_proved_are_refused_as_on_one_machine(
@@ -221,13 +221,13 @@ def test_rows_of_xgboost_drawn_by_gradients_are_refused_before_any_work() -> Non
 
 
 @pytest.mark.parametrize(
-    ("weight", "words"), [(1.0, "rows drawn for tree 0 and 24 more of 25"), (2.0, r"counted \d+\.\d % of 600 rows")]
+    ("weight", "words"), [(1.0, "the sums in tree 0 and 24 more of 25"), (2.0, r"hold \d+\.\d % of 600 rows")]
 )
 def test_trees_of_xgboost_grown_with_weights_are_for_one_machine(weight: float, words: str) -> None:
     X, y = rows_of_training(), labels_of_training("values")
     weights = np.random.default_rng(0).uniform(0.5, 1.5, 600)
     model = xgboost_forest(y, weights / weights.mean() * weight)
-    with pytest.raises(DataMismatchError, match=f"{words}.*analyze such a booster on one machine"):
+    with pytest.raises(DataMismatchError, match=f"{words}.*on one machine only"):
         prove(model, X, y)
 
 

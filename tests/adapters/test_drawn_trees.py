@@ -23,7 +23,7 @@ CHANGED[17:20] *= -1.0
 
 @pytest.fixture(autouse=True)
 def some_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ens_plugin.adapters.tree_table.CELLS_CHECKED", 0)
+    monkeypatch.setattr("ens_plugin.adapters.trees.CELLS_CHECKED", 0)
 
 
 def light(**options: Any) -> Any:

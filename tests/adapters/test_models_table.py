@@ -110,7 +110,6 @@ ROWS = {
     ),
     "`BalancedRandomForestClassifier`": Row("imblearn", imblearn("BalancedRandomForestClassifier"), labels),
     "`BalancedBaggingClassifier`": Row("imblearn", imblearn("BalancedBaggingClassifier"), labels),
-    "`EasyEnsembleClassifier`": Row("imblearn", imblearn("EasyEnsembleClassifier", n_estimators=8), labels),
     "`RandomForestQuantileRegressor`": Row(
         "quantile_forest", made("quantile_forest", "RandomForestQuantileRegressor"), values
     ),

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from ens_plugin.core import bags as known_rows
 from ens_plugin.core.bags import (
     Bags,
-    are_records_of,
     chance_to_match,
     match_training_rows,
     may_be_known,
-    would_be_records_of,
 )
 
 IN_BAG = np.random.default_rng(0).random((60, 300)) < 0.632
@@ -145,42 +143,3 @@ def test_no_bags_are_computed_only_where_they_would_prove_nothing(share: float) 
     assert matched is (share > 0.4)
     assert may_be_known(wrong, float(np.mean(~IN_BAG[0])), 300) >= matched
     assert not may_be_known(wrong_about_left_out_rows(0.1), 0.368, 300)
-
-
-def drawn_records(seed: int, n_rows: int) -> NDArray[np.int64]:
-    """Rows drawn from records whose chances fall, so that some are frequent and many occur once."""
-    chance = 1.0 / np.arange(1, 2001) ** np.random.default_rng([seed, 1]).uniform(0.2, 1.2)
-    return np.random.default_rng([seed, 2]).choice(2000, n_rows, p=chance / chance.sum())
-
-
-def test_rows_of_a_table_are_records_of_it_and_fresh_rows_are_not() -> None:
-    n_found = 0
-    for seed in range(60):
-        rows = drawn_records(seed, 2400)
-        table, fresh = rows[:600], rows[600:]
-        frequent = fresh[fresh < 300]
-        assert not any(are_records_of(sample, table) for sample in (fresh[:50], fresh[:600], fresh, frequent))
-        part = np.random.default_rng(seed).permutation(table)[:400]
-        n_found += are_records_of(part, table)
-    assert n_found >= 50
-
-
-def test_copied_rows_of_a_table_are_records_of_it() -> None:
-    table = np.repeat(np.arange(100), 3)
-    assert are_records_of(np.arange(50), table)
-    assert not are_records_of(np.arange(100, 200), table)
-
-
-@pytest.mark.parametrize("n_sample", [5, 20, 100, 400])
-def test_rows_would_be_recognised_where_they_are(n_sample: int) -> None:
-    for seed in range(20):
-        table = drawn_records(seed, 600)
-        found = np.mean(
-            [are_records_of(np.random.default_rng(draw).permutation(table)[:n_sample], table) for draw in range(20)]
-        )
-        assert found >= 0.5 or not would_be_records_of(n_sample, table)
-
-
-def test_rows_of_ten_frequent_records_would_not_be_recognised() -> None:
-    assert would_be_records_of(20, np.arange(100))
-    assert not would_be_records_of(20, np.arange(100) % 10)

@@ -72,7 +72,7 @@ def test_fraction_lost_to_rounding_is_found() -> None:
 def test_one_changed_row_is_refused() -> None:
     X = XR.copy()
     X[17] = -X[17]
-    with pytest.raises(DataMismatchError, match="Nearly, but not all"):
+    with pytest.raises(DataMismatchError, match="reach other leaves than at training"):
         ens_plugin.in_bag(regressor(), X)
 
 

@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier, RandomForestRegressor
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, RadiusNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import ens_plugin
 from ens_plugin.adapters import find_adapter
@@ -91,15 +86,6 @@ def test_all_members_predict_few_of_the_fresh_rows(monkeypatch: pytest.MonkeyPat
     assert sum(predicted) <= 200 * 40
 
 
-def test_neighbours_recognise_the_rows_that_they_store_in_any_order() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
-    neighbours = BaggingClassifier(KNeighborsClassifier(3), 10, random_state=0).fit(X[:100], y[:100])
-    adapter, order = find_adapter(neighbours), rng.permutation(100)
-    assert adapter.verify_rows(adapter.prepare(X[order]), y[order]) == "training"
-    assert adapter.verify_rows(adapter.prepare(X[100:]), y[100:]) != "training"
-
-
 def test_one_changed_label_is_in_one_leaf() -> None:
     X = np.random.default_rng(0).normal(size=(200, 4))
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
@@ -107,62 +93,3 @@ def test_one_changed_label_is_in_one_leaf() -> None:
     for row in range(5):
         with pytest.raises(DataMismatchError, match=r"on: 1 of \d+ leaves of tree"):
             ens_plugin.analyze(forest, X, np.where(np.arange(200) == row, 1 - y, y))
-
-
-def repeated_rows(seed: int, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Rows of four columns of four values each, with labels that are not certain: most rows are repeated."""
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 4, (n_rows, 4)).astype(float)
-    return X, (X[:, 0] + X[:, 1] + rng.normal(size=n_rows) > 3.0).astype(np.int64)
-
-
-STORING = {
-    "one neighbour": KNeighborsClassifier(1),
-    "five neighbours": KNeighborsClassifier(5, weights="distance"),
-    "neighbours in a radius": RadiusNeighborsClassifier(9.0),
-    "neighbours in a pipeline": make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
-    "searched neighbours": GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]}, cv=2),
-    "Gaussian process": GaussianProcessClassifier(optimizer=None),
-}
-
-
-@pytest.mark.fast_cases("one neighbour", "neighbours in a pipeline")
-@pytest.mark.parametrize("member", STORING)
-def test_members_recognise_rows_that_they_store_where_many_rows_are_equal(member: str) -> None:
-    X, y = repeated_rows(0, 900)
-    order = np.random.default_rng(1).permutation(300)
-    model = BaggingClassifier(STORING[member], 10, random_state=0).fit(X[:300], y[:300])
-    adapter = find_adapter(model)
-    for rows in (X[order], X[order].astype(np.float32)):
-        assert adapter.verify_rows(adapter.prepare(rows), y[order]) == "training"
-    assert adapter.verify_rows(adapter.prepare(X[300:]), y[300:]) != "training"
-
-
-def test_a_part_of_the_training_rows_is_recognised_among_equal_ones_and_given_twice() -> None:
-    X, y = repeated_rows(0, 900)
-    order = np.random.default_rng(1).permutation(300)
-    adapter = find_adapter(BaggingClassifier(KNeighborsClassifier(5), 10, random_state=0).fit(X[:300], y[:300]))
-    for rows in (order[:225], np.append(order[:225], order[:225])):
-        assert adapter.verify_rows(adapter.prepare(X[rows]), y[rows]) == "training"
-
-
-def test_bagged_regressors_recognise_rows_that_they_store_where_many_rows_are_equal() -> None:
-    X, _ = repeated_rows(0, 900)
-    y = X[:, 0] + np.random.default_rng(2).normal(size=900)
-    order = np.random.default_rng(1).permutation(300)
-    for member in (KNeighborsRegressor(5), GaussianProcessRegressor(optimizer=None, alpha=0.1)):
-        adapter = find_adapter(BaggingRegressor(member, 10, random_state=0).fit(X[:300], y[:300]))
-        assert adapter.verify_rows(adapter.prepare(X[order]), y[order]) == "training"
-        assert adapter.verify_rows(adapter.prepare(X[300:]), y[300:]) != "training"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("member", STORING)
-def test_fresh_rows_that_equal_training_rows_are_held_out(member: str) -> None:
-    """Fresh rows of the frequent half of the records too: more of them equal training rows than of others."""
-    for seed in range(5):
-        X, y = repeated_rows(seed, 1200)
-        model = BaggingClassifier(STORING[member], 10, random_state=seed).fit(X[:300], y[:300])
-        adapter, frequent = find_adapter(model), 300 + np.flatnonzero(X[300:, 2] < 2)
-        for rows in (np.arange(300, 340), np.arange(300, 600), np.arange(300, 1200), frequent):
-            assert adapter.verify_rows(adapter.prepare(X[rows]), y[rows]) != "training"

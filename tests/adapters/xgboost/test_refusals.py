@@ -22,8 +22,6 @@ from ens_plugin.errors import (
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost-cpu")
 
-from ens_plugin.adapters.xgboost import forest as xgboost_model  # noqa: E402
-from ens_plugin.adapters.xgboost.document import decode  # noqa: E402
 from ens_plugin.adapters.xgboost.trees import XGBoostTreesAdapter  # noqa: E402
 from tests.adapters.xgboost.xgboost_cases import FOREST, X2, XR, Y2, YR  # noqa: E402
 
@@ -87,14 +85,13 @@ def test_dropout_is_refused() -> None:
 
 
 def test_weights_of_dropout_are_refused_in_boosters_of_kind_gbtree(monkeypatch: pytest.MonkeyPatch) -> None:
-    def with_weights(raw: Any) -> Any:
-        document = decode(raw)
-        document["learner"]["gradient_booster"]["model"]["weight_drop"] = [1.0] * 19 + [0.25]
-        return document
-
-    monkeypatch.setattr(xgboost_model, "decode", with_weights)  # as XGBoost 3.4 writes them
+    booster = train(BINARY)
+    document = json.loads(booster.save_raw("json"))
+    document["learner"]["gradient_booster"]["model"]["weight_drop"] = [1.0] * 19 + [0.25]
+    # As XGBoost 3.4 writes them.
+    monkeypatch.setattr(xgboost.Booster, "save_raw", lambda *_: json.dumps(document))
     with pytest.raises(UnsupportedModelError, match=r"count with weights from 0\.25 to 1: dart drops"):
-        ens_plugin.in_bag(train(BINARY), X2, Y2)
+        ens_plugin.in_bag(booster, X2, Y2)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +140,7 @@ def test_parallel_trees_of_approx_leave_held_out_rows() -> None:
 
 
 def test_small_trees_of_approx_prove_little_together() -> None:
-    with pytest.raises(BagError, match=r"20 trees of this booster were grown on 1 draw\..*tree_method='hist'"):
+    with pytest.raises(BagError, match=r"20 trees of this booster, grown on 1 draw of rows.*tree_method='hist'"):
         ens_plugin.in_bag(train({**APPROX, "max_depth": 1}), X2, Y2)
 
 
@@ -151,7 +148,7 @@ def test_sums_above_those_of_all_rows_are_no_bags() -> None:
     """As after training with weights, or by gradients with a booster that forgot it."""
     heavy = xgboost.train({**FOREST, **BINARY}, xgboost.DMatrix(X2, Y2, weight=np.full(N, 3.0)), num_boost_round=1)
     with pytest.raises(
-        DataMismatchError, match=r"they counted 1\d\d\.\d % of the rows of X.*Training weights.*gradient"
+        DataMismatchError, match=r"the trees hold 1\d\d\.\d % of the rows of X.*Training weights.*gradient"
     ):
         ens_plugin.in_bag(heavy, X2, Y2)
 

@@ -86,10 +86,6 @@ HELD_OUT = {
     "xgboost values": lambda: xgboost_model(VALUES, max_depth=3),
     "xgboost exact": lambda: xgboost_model(VALUES, tree_method="exact"),
     "small forest": lambda: RandomForestClassifier(20, max_leaf_nodes=8, random_state=0).fit(X[TRAIN], LABELS[TRAIN]),
-    "bagged neighbours": lambda: BaggingClassifier(KNeighborsClassifier(1), 10, random_state=0).fit(
-        X[TRAIN], LABELS[TRAIN]
-    ),
-    "bagged support vectors": lambda: BaggingClassifier(SVC(), 10, random_state=0).fit(X[TRAIN], LABELS[TRAIN]),
     "given trees": lambda: ens_plugin.CustomEnsemble.from_estimators(
         [
             DecisionTreeClassifier(max_depth=5, random_state=seed).fit(X[rows], LABELS[rows])
@@ -111,6 +107,16 @@ def test_training_rows_are_not_held_out_in_any_order(name: str) -> None:
             ens_plugin.analyze(model, X[rows], y[rows], data="holdout")
     adapter: Any = find_adapter(model)
     assert adapter.verify_rows(adapter.prepare(X[FRESH]), y[FRESH]) != "training"
+
+
+@pytest.mark.parametrize("member", [KNeighborsClassifier(5), SVC()])
+def test_rows_of_members_that_show_no_training_rows_are_warned_of(member: Any) -> None:
+    model = BaggingClassifier(member, 10, random_state=0).fit(X[TRAIN], LABELS[TRAIN])
+    for rows in (ORDER, FRESH):
+        found = ens_plugin.analyze(model, X[rows], LABELS[rows], data="holdout").warnings
+        assert any(
+            "Nothing in this model shows whether its members were trained on these rows" in text for text in found
+        )
 
 
 def test_training_rows_of_few_values_are_doubted_in_another_order() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ens_plugin.adapters.tree_table import (
+from ens_plugin.adapters.trees import (
     MAX_CHANCE,
     chance_of_draws,
     damage_of_tree,
