@@ -3,10 +3,7 @@
 Section 14 of the methods. Fresh rows: 100 to 1000 training rows and 20 to 200 others of the same problem, ensembles
 of 100 members; refused as training rows. Shuffled: so many training rows in random order, 100 fully grown trees. A
 part: 200 rows, of which that share are training rows and the others are fresh, in random order; forests of 200 trees
-on 600 rows of the noisy logistic problem or two thirds of bundled data. Stored rows: bags of 20 members that store
-rows, 100 to 600 training rows of tables in which rows are equal by chance, with and without noise in the labels;
-passed are all in random order, a half of them, and fresh rows, twice as many or the quarter of them with the most
-frequent first value. The standard errors are binomial.
+on 600 rows of the noisy logistic problem or two thirds of bundled data. The standard errors are binomial.
 """
 
 from __future__ import annotations
@@ -22,10 +19,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
-from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.neighbors import KNeighborsClassifier
 
 import ens_plugin
 from benchmarks.shared.markdown import table
@@ -40,7 +34,6 @@ Grow = Callable[[Rows, int], Any]
 
 N_TREES = 100
 N_PASSED = 200
-N_STORING = 20
 PARTS = (0.2, 0.4, 0.6, 0.8)
 
 
@@ -84,14 +77,6 @@ LEARNERS: dict[str, Grow] = {
     "extra trees": partial(forest, ExtraTreesClassifier),
     "bagged nearest neighbours": neighbours,
 }
-STORING: dict[str, Any] = {
-    "nearest neighbour": KNeighborsClassifier(1),
-    "five neighbours": KNeighborsClassifier(5),
-    "neighbours in a radius": RadiusNeighborsClassifier(3.0, outlier_label=0),
-    "scaled neighbours, in a pipeline": make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
-    "support vectors": SVC(),
-}
-PASSED = ("all", "half", "fresh", "fresh and frequent")
 SHUFFLED: dict[str, tuple[Any, int]] = {
     "breast cancer, 300 rows": (load_breast_cancer, 300),
     "breast cancer, 100 rows": (load_breast_cancer, 100),
@@ -142,35 +127,6 @@ def part_of_rows(source: str, part: float, seed: int) -> bool:
     return is_refused(model, X[passed], y[passed])
 
 
-def equal_rows(n_rows: int, rng: np.random.Generator) -> Rows:
-    """Draw rows of few values, of frequent and rare ones, of rounded numbers, or with one point of many rows."""
-    kinds: list[Callable[[], Array]] = [
-        lambda: rng.integers(0, rng.integers(3, 6), (n_rows, 4)).astype(np.float64),
-        lambda: np.minimum(rng.zipf(1.7, (n_rows, 2)), 1000).astype(np.float64),
-        lambda: np.round(rng.normal(40, 12, size=(n_rows, 2))),
-        lambda: np.where(rng.random((n_rows, 1)) < 0.3, 0.0, rng.normal(size=(n_rows, 3))),
-    ]
-    X = kinds[rng.integers(len(kinds))]()
-    score = X[:, 0] + X[:, 1] + rng.choice([0.0, 1.0]) * X.std() * rng.normal(size=n_rows)
-    return X, np.asarray(score > np.quantile(score, 0.6), dtype=np.int64)
-
-
-def stored_rows(member: str, passed: str, seed: int) -> bool:
-    rng = np.random.default_rng([seed, *member.encode()])
-    n_rows = int(100 * 6 ** rng.random())
-    X, y = equal_rows(3 * n_rows, rng)
-    model = BaggingClassifier(STORING[member], N_STORING, random_state=seed).fit(X[:n_rows], y[:n_rows])
-    order, fresh = rng.permutation(n_rows), np.arange(n_rows, 3 * n_rows)
-    values, counts = np.unique(X[fresh, 0], return_counts=True)
-    rows = {
-        "all": order,
-        "half": order[: n_rows // 2],
-        "fresh": fresh,
-        "fresh and frequent": fresh[np.argsort(-counts[np.searchsorted(values, X[fresh, 0])])[: n_rows // 2]],
-    }[passed]
-    return is_refused(model, X[rows], y[rows])
-
-
 def refused(options: Options, check: Callable[..., bool], cases: list[tuple[Any, ...]]) -> int:
     return int(sum(Parallel(n_jobs=options.n_jobs)(delayed(check)(*case) for case in cases)))
 
@@ -199,35 +155,6 @@ def shuffled_section(options: Options) -> list[Claim]:
     return claims
 
 
-def stored_section(options: Options) -> tuple[list[Claim], str]:
-    lines, totals = [], dict.fromkeys(PASSED, 0)
-    for member in list(STORING)[:1] if options.smoke else STORING:
-        counts = {
-            passed: refused(
-                options,
-                stored_rows,
-                [(member, passed, options.seed + index) for index in range(2 * options.repetitions)],
-            )
-            for passed in PASSED
-        }
-        totals = {passed: totals[passed] + count for passed, count in counts.items()}
-        lines.append([member, *(f"{count} of {2 * options.repetitions}" for count in counts.values())])
-    n_samples = 2 * options.repetitions * len(lines)
-    share = totals["all"] / n_samples
-    spread = 100.0 * math.sqrt(share * (1.0 - share) / n_samples)
-    claims = [
-        Claim("stored rows where rows are equal by chance, all passed: refused (%)", 100.0 * share, spread, digits=0),
-        Claim(
-            f"{2 * n_samples} samples of fresh rows, many equal to stored ones: refused",
-            totals["fresh"] + totals["fresh and frequent"],
-            None,
-            high=0.0,
-            digits=0,
-        ),
-    ]
-    return claims, table(["stored rows, refused", *PASSED], lines)
-
-
 def part_section(options: Options) -> str:
     lines = []
     repetitions = max(options.repetitions // 2, 1)
@@ -244,6 +171,5 @@ def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options(__name__, __doc__, 12, arguments)
     claims, text = fresh_section(options)
-    of_stored, stored = stored_section(options)
-    claims = [*claims, *shuffled_section(options), *of_stored]
-    return conclude(__name__, options, claims, [text, part_section(options), stored])
+    claims = [*claims, *shuffled_section(options)]
+    return conclude(__name__, options, claims, [text, part_section(options)])

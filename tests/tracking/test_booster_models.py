@@ -82,6 +82,7 @@ def test_the_libraries_own_files_run_no_code(name: str, tmp_path: Path, monkeypa
     assert type(load_model(tmp_path / name)).__name__ == "Booster"
 
 
+@pytest.mark.fast_cases("0.5-lightgbm.txt", "0.1-xgboost.ubj", "0.3-xgboost.json")
 @pytest.mark.parametrize("name", ["lightgbm.txt", "xgboost.json", "xgboost.ubj"])
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.5, 0.7])
 def test_a_file_cut_short_is_refused(name: str, share: float, tmp_path: Path) -> None:
@@ -89,7 +90,8 @@ def test_a_file_cut_short_is_refused(name: str, share: float, tmp_path: Path) ->
     FILES[name](tmp_path / name)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(ModelLoadError, match=r"begins like a model file of .* Check that it is complete"):
+    words = r"begins like a model file of .* Check that it is complete|is damaged: the process .* ended with status"
+    with pytest.raises(ModelLoadError, match=words):
         load_model(tmp_path / name)
 
 

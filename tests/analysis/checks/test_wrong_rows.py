@@ -83,7 +83,6 @@ HELD_OUT: dict[str, Callable[[], Any]] = {
     "xgboost values": lambda: xgboost_model(VALUES, max_depth=3),
     "xgboost exact": lambda: xgboost_model(VALUES, tree_method="exact"),
     "small forest": lambda: forest_model(LABELS, max_leaf_nodes=8),
-    "bagged neighbours": lambda: bagged(KNeighborsClassifier(1)), "bagged support vectors": lambda: bagged(SVC()),
     "given trees": given_trees,
 }  # fmt: skip
 
@@ -98,6 +97,16 @@ def test_training_rows_are_not_held_out_in_any_order(name: str) -> None:
             ens_plugin.analyze(model, X[rows], y[rows], data="holdout")
     adapter: Any = find_adapter(model)
     assert adapter.verify_rows(adapter.prepare(X[FRESH]), y[FRESH]) != "training"
+
+
+@pytest.mark.parametrize("member", [KNeighborsClassifier(5), SVC()])
+def test_rows_of_members_that_show_no_training_rows_are_warned_of(member: Any) -> None:
+    model = BaggingClassifier(member, 10, random_state=0).fit(X[TRAIN], LABELS[TRAIN])
+    for rows in (ORDER, FRESH):
+        found = ens_plugin.analyze(model, X[rows], LABELS[rows], data="holdout").warnings
+        assert any(
+            "Nothing in this model shows whether its members were trained on these rows" in text for text in found
+        )
 
 
 def test_training_rows_of_few_values_are_doubted_in_another_order() -> None:
