@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,38 +46,40 @@ NO_ENSEMBLE = r"CustomEnsemble|Supported|Load the model first|is no trained ense
 REMEDY = re.compile(r"\b(pass|train|refit|fit|supported|must be|must have|give|leave|load)\b", re.IGNORECASE)
 
 
-def trained(model: Any, rows: Any = X, y: Any = Y) -> Any:
-    return model.fit(rows, y)
+def trained(model: Any, rows: Any = X, y: Any = Y) -> Callable[[], Any]:
+    return lambda: model.fit(rows, y)
 
 
-def of(model: Any = None, rows: Any = X, y: Any = Y, **options: Any) -> Callable[[], object]:
-    return lambda: analyze(fitted() if model is None else model, rows, y, **options)
+def of(make: Callable[[], Any] = fitted, rows: Any = X, y: Any = Y, **options: Any) -> Callable[[], object]:
+    return lambda: analyze(make(), rows, y, **options)
 
 
 VOTES_OF_SVC = BaggingClassifier(SVC(), 40, oob_score=True, random_state=0)
 CASES: dict[str, tuple[Callable[[], object], type[EnsPluginError], str]] = {
     # Models.
-    "forest not fitted": (of(RandomForestClassifier()), NotFittedError, "has not been fitted"),
-    "forest of values not fitted": (of(RandomForestRegressor()), NotFittedError, "has not been fitted"),
-    "bagging not fitted": (of(BaggingClassifier()), NotFittedError, "has not been fitted"),
+    "forest not fitted": (of(RandomForestClassifier), NotFittedError, "has not been fitted"),
+    "forest of values not fitted": (of(RandomForestRegressor), NotFittedError, "has not been fitted"),
+    "bagging not fitted": (of(BaggingClassifier), NotFittedError, "has not been fitted"),
     "no ensemble": (of(trained(SVC())), UnsupportedModelError, NO_ENSEMBLE),
     "boosting": (of(trained(GradientBoostingClassifier(n_estimators=2))), UnsupportedModelError, NO_ENSEMBLE),
-    "text": (of("model"), UnsupportedModelError, NO_ENSEMBLE),
+    "text": (of(lambda: "model"), UnsupportedModelError, NO_ENSEMBLE),
     "no object": (lambda: analyze(None, X, Y), UnsupportedModelError, NO_ENSEMBLE),
-    "any object": (of(object()), UnsupportedModelError, NO_ENSEMBLE),
-    "one member": (of(fitted(n_estimators=1)), TooFewMembersError, "one member"),
-    "two members": (of(fitted(n_estimators=2)), TooFewMembersError, r"of 569 rows have fewer than 2.*holdout"),
-    "three members": (of(fitted(n_estimators=3)), TooFewMembersError, r"of 569 rows have fewer than 2.*holdout"),
+    "any object": (of(object), UnsupportedModelError, NO_ENSEMBLE),
+    "one member": (of(partial(fitted, n_estimators=1)), TooFewMembersError, "one member"),
+    "two members": (of(partial(fitted, n_estimators=2)), TooFewMembersError, r"of 569 rows have fewer than 2.*holdout"),
+    "three members": (
+        of(partial(fitted, n_estimators=3)), TooFewMembersError, r"of 569 rows have fewer than 2.*holdout"
+    ),
     "two outputs": (
         of(trained(RandomForestRegressor(10, random_state=0), FRIEDMAN, np.ones((60, 2))), FRIEDMAN, np.ones(60)),
         InputError, r"predicts 2 outputs; pass y of shape \(n_rows, 2\)",
     ),
-    "no bootstrap": (of(fitted(bootstrap=False)), BagError, "holdout"),
+    "no bootstrap": (of(partial(fitted, bootstrap=False)), BagError, "holdout"),
     "no bootstrap of extra trees": (of(trained(ExtraTreesClassifier(20, random_state=0))), BagError, "holdout"),
     # Training rows as held out.
     "training rows": (of(data="holdout"), DataMismatchError, "rows the model was trained on"),
     "training rows of all members": (
-        of(fitted(bootstrap=False), data="holdout"), DataMismatchError, "rows the model was trained on"
+        of(partial(fitted, bootstrap=False), data="holdout"), DataMismatchError, "rows the model was trained on"
     ),
     "training rows of columns": (
         of(trained(BaggingClassifier(n_estimators=10, max_features=0.5, random_state=0)), data="holdout"),
@@ -87,21 +90,23 @@ CASES: dict[str, tuple[Callable[[], object], type[EnsPluginError], str]] = {
         DataMismatchError, "rows the model was trained on",
     ),
     # Rows that are not those of the training.
-    "fewer columns": (of(rows=X[:, :-1]), DataMismatchError, "29 columns|expecting 30"),
-    "fewer columns held out": (of(rows=X[:, :-1], data="holdout"), DataMismatchError, "29 columns|expecting 30"),
+    "fewer columns": (of(rows=X[:, :-1]), DataMismatchError, "X has 29 columns"),
+    "fewer columns held out": (of(rows=X[:, :-1], data="holdout"), DataMismatchError, "X has 29 columns"),
     "fewer rows": (of(rows=X[:500], y=Y[:500]), DataMismatchError, "training"),
     "few rows": (of(rows=X[:20], y=Y[:20]), DataMismatchError, "training"),
     "more rows": (of(rows=np.concatenate([X, X]), y=np.concatenate([Y, Y])), DataMismatchError, "training"),
     "shuffled": (of(rows=X[ORDER], y=Y[ORDER]), DataMismatchError, "order"),
-    "shuffled, with stored outputs": (of(fitted(oob_score=True), X[ORDER], Y[ORDER]), DataMismatchError, "order"),
+    "shuffled, with stored outputs": (
+        of(partial(fitted, oob_score=True), X[ORDER], Y[ORDER]), DataMismatchError, "order"
+    ),
     # Of a learner whose fit leaves no trace of its rows.
     "shuffled, by stored outputs": (
         of(trained(VOTES_OF_SVC, X[:200], Y[:200]), X[:200][::-1], Y[:200][::-1]), DataMismatchError, "stored"
     ),
-    "no rows": (of(rows=X[:0], y=Y[:0]), EnsPluginError, "."),
-    "no rows held out": (of(rows=X[:0], y=Y[:0], data="holdout"), EnsPluginError, "."),
+    "no rows": (of(rows=X[:0], y=Y[:0]), InputError, "y is empty"),
+    "no rows held out": (of(rows=X[:0], y=Y[:0], data="holdout"), InputError, "y is empty"),
     # Targets.
-    "target too short": (of(y=Y[:-1]), InputError, "."),
+    "target too short": (of(y=Y[:-1]), InputError, "X has 569 rows and y has 568"),
     "rows too few for the target": (of(rows=X[:-1], data="holdout"), InputError, r"568.*569|569.*568"),
     "unknown labels": (of(y=np.where(ONES, 2, Y)), InputError, "does not have"),
     "missing label": (of(y=np.where(np.arange(N) == 0, np.nan, Y)), InputError, "y holds 1 missing"),

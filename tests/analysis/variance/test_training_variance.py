@@ -180,8 +180,8 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "arrays": (variance_of(ARRAYS, None, None), BagError, "from_estimators"),
     "members without bags": (variance_of(given(TREES, None)), BagError, "made without bags"),
     "unequal chances": (variance_of(given(TREES * 8, HALVES)), BagError, "equal chances"),
-    "a row less": (variance_of(forest(), X[:-1]), DataMismatchError, "."),
-    "no new rows": (variance_of(forest(), new=NEW[:0]), InputError, "."),
+    "a row less": (variance_of(forest(), X[:-1]), DataMismatchError, "X has 79 rows"),
+    "no new rows": (variance_of(forest(), new=NEW[:0]), InputError, "X cannot be used"),
     "groups too few": (variance_of(forest(), groups=[1, 2]), InputError, "one group per row"),
     "one group": (variance_of(forest(), groups=np.zeros(80)), InputError, "names one group"),
     "groups of subsamples": (
