@@ -225,7 +225,7 @@ def analyze(request: AnalysisRequest, style: Format, details: bool, log: bool, *
 @click.option(
     "--measure",
     is_flag=True,
-    help="Measure what the recommended size saves: bytes, prediction and training time (a few members are trained).",
+    help="Measure bytes and latency, and print what each size costs.",
 )
 @output_option("--picture", "Also write the error curve as a PNG; Markdown and JSON have its path.")
 @output_option("--json", "Also save the result as JSON.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ens_plugin.cli.console import only_results_on_stdout, write_bytes
-from ens_plugin.cli.inputs import Analysis, AnalysisRequest, analysis_of
+from ens_plugin.cli.inputs import AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import answer_lines, markdown_answers
@@ -19,14 +19,13 @@ from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
     escaped_markdown,
-    markdown_table,
     member_noun,
     number_text,
     printable,
     wrapped,
 )
 from ens_plugin.sizing.budget import measure_costs
-from ens_plugin.sizing.truncate import Check, Savings, measure_savings
+from ens_plugin.sizing.truncate import Check
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Recommendation:
 
     report: EnsembleReport
     checks: tuple[Check, ...]  # "recommended_size" first, then the demands of the job
-    savings: Savings | None = None  # None where they were not requested, and where nothing is saved
     picture: str | None = None  # path of the picture of the error curve
     is_decided: bool = True  # there are enough rows, and no doubts
     budget: Budget | None = None
@@ -56,27 +54,18 @@ class Recommendation:
 
 
 def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture: Path | None) -> Recommendation:
-    """Analyse a model and check the demands; if requested, measure the savings and draw the curve."""
+    """Analyse a model and check the demands; if requested, measure its costs and draw the curve."""
     found = analysis_of(request)
     budget = None
-    if limits.costs != NO_LIMITS:
+    if measure or limits.costs != NO_LIMITS:
         with only_results_on_stdout():
             costs = measure_costs(found.model, found.rows.X)
         budget = found.report.budget(costs, **limits.costs._asdict())
     checks = (*checks_of(found.report, limits), *(() if budget is None else budget_checks(budget)))
-    savings = _savings(found) if measure else None
     if picture is not None:
         write_bytes(picture, _error_curve_png(found.report))
     shown = None if picture is None else str(picture)
-    return Recommendation(found.report, checks, savings, shown, found.report.is_actionable, budget)
-
-
-def _savings(found: Analysis) -> Savings | None:
-    size = found.report.recommended_size
-    if size is None or size >= found.report.n_members:
-        return None
-    with only_results_on_stdout():
-        return measure_savings(found.model, found.rows.X, found.rows.y, size)
+    return Recommendation(found.report, checks, shown, found.report.is_actionable, budget)
 
 
 def _error_curve_png(report: EnsembleReport) -> bytes:
@@ -177,7 +166,6 @@ def as_json(found: Recommendation) -> str:
         **brief,
         "passed": found.passed,
         "checks": [asdict(check) for check in found.checks],
-        "savings": None if found.savings is None else asdict(found.savings),
         "picture": found.picture,
         "budget": None if found.budget is None else _budget_content(found.budget),
     }
@@ -186,7 +174,7 @@ def as_json(found: Recommendation) -> str:
 
 def _budget_content(budget: Budget) -> dict[str, Any]:
     costs = asdict(budget.costs)
-    del costs["explain_seconds"], costs["n_members"]
+    del costs["n_members"]
     return {"max_bytes": budget.max_bytes, "max_latency": budget.max_latency, "largest_size": budget.size, **costs}
 
 
@@ -197,7 +185,6 @@ def _known(value: float) -> float | None:
 def as_text(found: Recommendation) -> str:
     """Return a recommendation as text, at most 80 columns wide."""
     lines = answer_lines(found.report)
-    lines += savings_lines(found.savings)
     lines += [] if found.budget is None else ["", *found.budget.lines()]
     demands = [line for check in found.checks[1:] for line in wrapped(check.text, later="  ")]
     return "\n".join([*lines, *([""] if demands else []), *demands])
@@ -208,28 +195,10 @@ def as_markdown(found: Recommendation) -> str:
     report = found.report
     failed = [f"**{escaped_markdown(check.text, 400)}**\n" for check in found.checks if not check.passed]
     lines = [*failed, markdown_answers(report)]
-    lines += savings_markdown_lines(found.savings)
-    if found.budget is not None:
-        cells = [[escaped_markdown(cell, 40) for cell in row] for row in found.budget.rows(7)]
-        lines += ["", escaped_markdown(found.budget.verdict, 600), "", *markdown_table(cells)]
-        lines.append(escaped_markdown(found.budget.note, 400))
+    lines += [] if found.budget is None else ["", *found.budget.markdown()]
     demands = [f"- {escaped_markdown(check.text, 400)}" for check in found.checks[1:] if check.passed]
     lines += [*([""] if demands else []), *demands]
     if found.picture is not None:
         target = printable(found.picture).replace("<", "%3C").replace(">", "%3E").replace("\\", "%5C")
         lines += ["", f"[The error curve as a picture](<{target}>)"]
     return "\n".join(lines)
-
-
-def savings_lines(savings: Savings | None) -> list[str]:
-    """Return a table of savings as lines of plain text, after an empty line; none where nothing was measured."""
-    if savings is None:
-        return []
-    return ["", *(f"{row[0]:<30}{row[1]:>14}{row[2]:>14}{row[3]:>10}" for row in savings.rows())]
-
-
-def savings_markdown_lines(savings: Savings | None) -> list[str]:
-    """Return a table of savings as lines of Markdown, after an empty line; none where nothing was measured."""
-    if savings is None:
-        return []
-    return ["", *markdown_table(savings.rows())]

@@ -23,7 +23,6 @@ from ens_plugin.cli.inputs import (
     read_table,
     rows_for_model,
 )
-from ens_plugin.cli.recommendation import savings_lines, savings_markdown_lines
 from ens_plugin.registry.gating import (
     Audit,
     audit_to_file,
@@ -162,7 +161,7 @@ def as_json(found: Rightsizing) -> str:
         "allowed": found.allowed,
         "reason": recommendation.reason,
         "checks": [asdict(check) for check in found.checks],
-        "savings": None if found.savings is None else asdict(found.savings),
+        "costs": None if found.costs is None else asdict(found.costs),
         "model": None if logged is None else {**logged._asdict(), "uri": logged.uri},
     }
     return json.dumps(content, indent=1, allow_nan=False)
@@ -174,7 +173,7 @@ def as_text(found: Rightsizing) -> str:
     lines += wrapped(printable(found.report.recommendation.reason))
     if found.checks:
         lines += ["", *(line for check in found.checks for line in wrapped(check.text, later="  "))]
-    lines += savings_lines(found.savings)
+    lines += [] if found.budget is None else ["", *found.budget.lines()]
     if found.logged is not None:
         lines += ["", *(line for sentence in _places(found) for line in wrapped(sentence, later="  "))]
     return "\n".join(lines)
@@ -187,7 +186,7 @@ def as_markdown(found: Rightsizing) -> str:
         "",
         escaped_markdown(found.report.recommendation.reason, 400),
     ]
-    lines += savings_markdown_lines(found.savings)
+    lines += [] if found.budget is None else ["", *found.budget.markdown()]
     details = [*(check.text for check in found.checks), *_places(found)]
     lines += [*([""] if details else []), *(f"- {escaped_markdown(detail, 400)}" for detail in details)]
     return "\n".join(lines)

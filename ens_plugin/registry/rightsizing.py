@@ -20,15 +20,14 @@ from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
-from ens_plugin.report.budget import NO_LIMITS, CostLimits, check_limits
+from ens_plugin.report.budget import NO_LIMITS, Budget, CostLimits, check_limits
 from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.result import Costs
 from ens_plugin.report.text import error_text, members_text, printable, size_text, wrapped
-from ens_plugin.sizing.budget import allowed_size
+from ens_plugin.sizing.budget import allowed_size, measure_costs
 from ens_plugin.sizing.truncate import (
     AnalysedModel,
     Check,
-    Savings,
-    measure_savings,
     sufficient_cut,
 )
 from ens_plugin.tracking.connection import (
@@ -300,8 +299,8 @@ class Rightsizing:
         Report on the smaller model, on the same rows; None where the model was not cut.
     checks : tuple of Check
         Checks of the smaller model against the report.
-    savings : Savings or None
-        Bytes and times before and after; None where nothing is logged.
+    costs : Costs or None
+        Measured bytes and times of the model, for every size; None where nothing is logged.
     logged : LoggedCut or None
         Run, LoggedModel and registered version of the smaller model.
     allowed : int or None
@@ -326,7 +325,7 @@ class Rightsizing:
     report: EnsembleReport
     cut_report: EnsembleReport | None = None
     checks: tuple[Check, ...] = ()
-    savings: Savings | None = None
+    costs: Costs | None = None
     logged: LoggedCut | None = None
     allowed: int | None = None
 
@@ -337,6 +336,11 @@ class Rightsizing:
     def passed(self) -> bool:
         """Whether a smaller model was logged, or none is needed."""
         return self.outcome in ("logged", "not_needed")
+
+    @property
+    def budget(self) -> Budget | None:
+        """What each size costs and how good it is; None where nothing is logged."""
+        return None if self.costs is None else Budget(self.report, self.costs)
 
     @property
     def sentence(self) -> str:
@@ -492,8 +496,6 @@ def rightsize_analysed(
     limits: CostLimits = NO_LIMITS,
 ) -> Rightsizing:
     """Return what :func:`rightsize` returns, for a model that is loaded and analysed already."""
-    from mlflow.utils.autologging_utils import disable_autologging
-
     report = whole.report
     size = _size_to_cut_to(report)
     allowed = None if limits == NO_LIMITS else allowed_size(whole.model, whole.X, *limits)
@@ -507,16 +509,14 @@ def rightsize_analysed(
         return Rightsizing(source.uri, "refused", report, cut_report, checks, allowed=allowed)
     if cut_report.n_members == report.n_members:
         return Rightsizing(source.uri, "not_needed", report, allowed=allowed)
-    # A few members are trained to time them, and MLflow's autologging would make a run for each training.
-    with disable_autologging():
-        savings = measure_savings(whole.model, whole.X, whole.y, cut_report.n_members)
+    costs = measure_costs(whole.model, whole.X)
     tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
-    logged = log_cut_model(source, cut, cut_report, _metrics(savings, checks), tags)
+    logged = log_cut_model(source, cut, cut_report, _metrics(costs, cut_report.n_members, checks), tags)
     name = register or source.name
     if name is not None:
         parent = {} if source.version is None else {"ens.parent_version": source.version}
         logged = register_cut_model(logged, name, {**tags, **parent}, _description(source, report, cut_report))
-    return Rightsizing(source.uri, "logged", report, cut_report, checks, savings, logged, allowed)
+    return Rightsizing(source.uri, "logged", report, cut_report, checks, costs, logged, allowed)
 
 
 def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleReport) -> str:
@@ -538,15 +538,14 @@ def _size_to_cut_to(report: EnsembleReport) -> int | None:
     return None if found.size is None or found.size >= report.n_members else found.size
 
 
-def _metrics(savings: Savings, checks: tuple[Check, ...]) -> dict[str, float]:
+def _metrics(costs: Costs, size: int, checks: tuple[Check, ...]) -> dict[str, float]:
     values = {
-        "n_members_before": savings.n_members,
-        "n_members_after": savings.size,
-        "bytes_before": savings.bytes_now,
-        "bytes_after": savings.bytes_cut,
-        "predicted_rows": savings.n_rows,
-        "predict_seconds_before": savings.predict_seconds_now,
-        "predict_seconds_after": savings.predict_seconds_cut,
+        "n_members_before": costs.n_members,
+        "n_members_after": size,
+        "bytes_before": costs.bytes.at(costs.n_members),
+        "bytes_after": costs.bytes.at(size),
+        "latency_before": costs.latency.at(costs.n_members),
+        "latency_after": costs.latency.at(size),
         **{check.name: check.value for check in checks if check.name == "agreement"},
     }
     return {f"ens.rightsize.{name}": float(value) for name, value in values.items() if value is not None}

@@ -14,6 +14,8 @@ from ens_plugin.report.result import Costs, ReportContent, brief
 from ens_plugin.report.text import (
     aligned,
     bytes_text,
+    escaped_markdown,
+    markdown_table,
     measure_name,
     measure_text,
     member_noun,
@@ -178,27 +180,26 @@ class Budget:
         table = self.rows(12 - len(head) - len(notes) - 2)
         return [*head, "", *aligned(table), "", *notes]
 
+    def markdown(self) -> list[str]:
+        """Return the verdict and the table as lines of Markdown."""
+        cells = [[escaped_markdown(cell, 40) for cell in row] for row in self.rows(7)]
+        return [escaped_markdown(self.verdict, 600), "", *markdown_table(cells), escaped_markdown(self.note, 400)]
+
     @property
     def note(self) -> str:
         """What the figures of the table are of."""
         latency, batch = self.costs.latency.spread, self.costs.row_seconds.spread
-        found = (
+        return (
             f"Size: pickled. Latency: predict for one row, median, quartiles within {100 * latency:.0f} %; in a batch: "
             f"per row of {self.costs.batch_rows}, within {100 * batch:.0f} %."
         )
-        return f"{found} SHAP: exact, relative to now." if self._has_shares else found
-
-    @property
-    def _has_shares(self) -> bool:
-        return self.costs.explain_seconds is None and member_noun(self.report) == "tree"
 
     def rows(self, most: int) -> list[tuple[str, ...]]:
         """Return the table as tuples of text, at most `most`: a header, sizes ascending, the infinite ensemble."""
-        explained = ("SHAP",) if self._has_shares else ("explaining",) if self.costs.explain_seconds else ()
-        header = ("", f"{member_noun(self.report)}s", "size", "latency", "in a batch", *explained)
-        table = [(*header, printable(measure_name(self.report), 12))]
+        noun, measure = f"{member_noun(self.report)}s", printable(measure_name(self.report), 12)
+        table: list[tuple[str, ...]] = [("", noun, "size", "latency", "in a batch", measure)]
         table += [self._row(size, name) for size, name in self._shown_sizes(most - 2)]
-        return [*table, ("infinite", *["-"] * (4 + len(explained)), self._measured(math.inf))]
+        return [*table, ("infinite", *["-"] * 4, self._measured(math.inf))]
 
     def _shown_sizes(self, most: int) -> list[tuple[int, str]]:
         """Return sizes with their names: those that matter, and multiples of the current one up to `most` in all."""
@@ -215,18 +216,14 @@ class Budget:
 
     def _row(self, size: int, name: str) -> tuple[str, ...]:
         costs = self.costs
-        row: tuple[str, ...] = (
+        return (
             name,
             str(size),
             bytes_text(costs.bytes.at(size)),
             seconds_text(costs.latency.at(size)),
             seconds_text(costs.row_seconds.at(size)),
+            self._measured(size),
         )
-        if costs.explain_seconds is not None:
-            row = (*row, seconds_text(costs.explain_seconds.at(size)))
-        elif self._has_shares:
-            row = (*row, f"{100 * size / self.report.n_members:.0f} %")
-        return (*row, self._measured(size))
 
     def to_frame(self) -> pd.DataFrame:
         """Return bytes, seconds and error by size.
@@ -234,14 +231,12 @@ class Budget:
         Returns
         -------
         DataFrame
-            Columns ``size``, ``bytes``, ``latency``, ``row_seconds``, ``explain_seconds`` where it was measured, and
-            ``error``, ``lower`` and ``upper`` of the report's curve.
+            Columns ``size``, ``bytes``, ``latency``, ``row_seconds``, and ``error``, ``lower`` and ``upper`` of the
+            report's curve.
         """
         frame = self.report.error_curve.to_frame()
-        named = ("bytes", "latency", "row_seconds", "explain_seconds")
-        measured = {name: cost for name in named if (cost := getattr(self.costs, name)) is not None}
-        for place, (name, cost) in enumerate(measured.items(), start=1):
-            frame.insert(place, name, cost.at(frame["size"].to_numpy(dtype=float)))
+        for place, name in enumerate(("bytes", "latency", "row_seconds"), start=1):
+            frame.insert(place, name, getattr(self.costs, name).at(frame["size"].to_numpy(dtype=float)))
         return frame
 
     def plot(self, ax: Axes | None = None) -> Axes:

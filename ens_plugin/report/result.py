@@ -611,8 +611,6 @@ class Costs:
     row_seconds : LinearCost
         Seconds per row where `batch_rows` rows are predicted at once: medians.
     batch_rows : int
-    explain_seconds : LinearCost or None
-        Seconds of the function that was passed as `explain` for one row; None where none was.
 
     Examples
     --------
@@ -630,7 +628,6 @@ class Costs:
     latency: LinearCost
     row_seconds: LinearCost
     batch_rows: int
-    explain_seconds: LinearCost | None = None
 
     def __repr__(self) -> str:
         return brief(self, *(field.name for field in fields(self)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import cycle
 from numbers import Integral
 from statistics import median, quantiles
@@ -25,7 +24,7 @@ REQUESTS, BATCHES = 31, 5
 
 
 @ends_at_caller
-def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None = None) -> Costs:
+def measure_costs(model: Any, X: Any) -> Costs:
     """Measure the bytes of a trained ensemble and the time of its predictions, as functions of its size.
 
     The ensemble and a copy of its first member are pickled, and predict the same rows in turns: a request of one row
@@ -37,9 +36,6 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
         As for :func:`ens_plugin.truncate`.
     X : array-like
         Rows in the form that ``predict`` takes; the first 1000 are used.
-    explain : callable, optional
-        ``explain(row)`` explains the prediction of one row, such as ``shap.TreeExplainer(forest).shap_values``.  It
-        takes time in proportion to the members, as exact SHAP values do.
 
     Returns
     -------
@@ -48,7 +44,7 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
     Raises
     ------
     InputError
-        If X has no rows, is of a kind whose rows cannot be taken, or the model's ``predict`` or `explain` fails on it.
+        If X has no rows, is of a kind whose rows cannot be taken, or the model's ``predict`` fails on it.
     UnsupportedModelError
         If no adapter accepts the model, its adapter cannot truncate, or it has no ``predict``.
 
@@ -85,7 +81,6 @@ def measure_costs(model: Any, X: Any, *, explain: Callable[[Any], object] | None
         latency=_predicting(one, whole, requests, REQUESTS, n_members),
         row_seconds=_scaled(_predicting(one, whole, [rows], BATCHES, n_members), n_rows),
         batch_rows=n_rows,
-        explain_seconds=None if explain is None else _explaining(explain, requests[0], n_members),
     )
 
 
@@ -99,37 +94,26 @@ def _member_count(model: Any) -> int:
 def _predicting(one: Any, whole: Any, requests: list[Any], n_rounds: int, n_members: int) -> LinearCost:
     """Return the seconds of ``predict`` for each of some requests, by those of one member and of all."""
     calls = [_calls(model, requests) for model in (one, whole)]
-    with _refused_rows(f"the predict of this {type(whole).__name__}", "rows in the form that it takes"):
+    try:
         for call in calls:
             # The first call may import modules and start threads.
             call()
-        of_one, of_all = alternating(calls[0], calls[1], n_rounds)
-    return _linear(median(of_one), median(of_all), n_members, _spread(of_all))
-
-
-@contextmanager
-def _refused_rows(what: str, wanted: str) -> Iterator[None]:
-    """Raise InputError in place of any exception of another library that a prediction or explanation raises."""
-    try:
-        yield
+        # Round by round, so that a busy machine slows both.
+        rounds = [(seconds_of(calls[0]), seconds_of(calls[1])) for _ in range(n_rounds)]
     except EnsPluginError:
         raise
-    except Exception as error:  # a model or a user's function may raise anything
+    except Exception as error:  # a model may raise anything
         raise InputError(
-            f"The time cannot be measured: {what} failed on X ({reason_of(error)}). Pass {wanted}."
+            f"The time cannot be measured: the predict of this {type(whole).__name__} failed on X "
+            f"({reason_of(error)}). Pass rows in the form that it takes."
         ) from error
+    of_one, of_all = ([took[place] for took in rounds] for place in range(2))
+    return _linear(median(of_one), median(of_all), n_members, _spread(of_all))
 
 
 def _calls(model: Any, requests: list[Any]) -> Callable[[], object]:
     predict, in_turn = find_library(model).predict, cycle(requests)
     return lambda: predict(model, next(in_turn))
-
-
-def _explaining(explain: Callable[[Any], object], row: Any, n_members: int) -> LinearCost:
-    with _refused_rows("explain", "a function of one row of X, in the form in which X came"):
-        explain(row)
-        took = [seconds_of(lambda: explain(row)) for _ in range(BATCHES)]
-    return LinearCost(0.0, median(took) / n_members, _spread(took))
 
 
 def _linear(of_one: float, of_all: float, n_members: int, spread: float = 0.0) -> LinearCost:
@@ -229,14 +213,6 @@ def first_rows(X: Any, most: int) -> Any:
             f"X is of type {type(X).__name__}, whose first rows cannot be taken. Pass the rows as an array, a "
             "sparse matrix or a data frame; those of a file, read."
         ) from error
-
-
-def alternating(
-    first: Callable[[], object], second: Callable[[], object], n_rounds: int
-) -> tuple[list[float], list[float]]:
-    """Return the seconds that each of two calls takes, round by round, so that a busy machine slows both."""
-    rounds = [(seconds_of(first), seconds_of(second)) for _ in range(n_rounds)]
-    return [took for took, _ in rounds], [took for _, took in rounds]
 
 
 def seconds_of(call: Callable[[], object]) -> float:

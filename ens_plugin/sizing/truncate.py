@@ -1,34 +1,24 @@
-"""An ensemble cut to its first members, what that saves, and whether it predicts the same."""
+"""An ensemble cut to its first members, and whether it predicts the same."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
-from ens_plugin.adapters.registry import find_adapter, find_library
-from ens_plugin.adapters.unwrap import unwrap
+from ens_plugin.adapters.registry import find_library
 from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.evidence import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
-from ens_plugin.core.validation import MAX_SIZE, counted
+from ens_plugin.core.validation import MAX_SIZE
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.result import SizeRecommendation
-from ens_plugin.report.text import bytes_text, error_text, interval_text, level_text, members_text, seconds_text
-from ens_plugin.sizing.budget import allowed_size, alternating, first_of, first_rows, pickled_bytes
-
-ROUNDS = 5
-# Of few members; one fit that something else held up, such as the start of threads, does not move their median.
-FIT_ROUNDS = 3
-# The time of one member is taken from two fits of different sizes, so that the constant cost of a fit cancels.
-FEW, MORE = 2, 10
+from ens_plugin.report.text import error_text, interval_text, level_text, members_text
+from ens_plugin.sizing.budget import allowed_size, first_of
 
 
 @ends_at_caller
@@ -111,92 +101,9 @@ def truncate(
     return first_of(kept, allowed_size(kept, X, max_bytes, max_latency))
 
 
-def predicted(model: Any, rows: Any) -> Any:
-    """Return what the model's own ``predict`` returns for `rows`, converted where it needs another form of rows."""
-    return find_library(model).predict(model, rows)
-
-
 def labels(model: Any, rows: Any) -> NDArray[Any]:
     """Return the label that a classifier predicts for each row; for a booster, the position of the label."""
     return find_library(model).labels(model, rows)
-
-
-@dataclass(frozen=True)
-class Savings:
-    """Costs of an ensemble at its current size, and cut to a smaller size."""
-
-    n_members: int
-    size: int
-    bytes_now: int  # pickled
-    bytes_cut: int
-    n_rows: int  # whose prediction was timed
-    predict_seconds_now: float  # medians over alternating rounds of the model's own predict
-    predict_seconds_cut: float
-    # Of one more member, from medians over alternating fits; None where the model cannot be fitted again with fewer
-    # members (a Booster has no parameters to fit with), or more members took no longer.
-    fit_seconds_per_member: float | None
-
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a table as tuples of text: a header, then for each cost its name, now, cut, and the share saved."""
-        predicting = self.predict_seconds_now, self.predict_seconds_cut
-        rows = [
-            ("", members_text(self.n_members), members_text(self.size), "saved"),
-            _row("Size, pickled", self.bytes_now, self.bytes_cut, bytes_text),
-            _row(f"Predicting {counted(self.n_rows, 'row')}", *predicting, seconds_text),
-        ]
-        each = self.fit_seconds_per_member
-        if each is not None:
-            rows.append(_row("Training, estimated", each * self.n_members, each * self.size, seconds_text))
-        return rows
-
-
-def _row(label: str, now: float, cut: float, text: Callable[[float], str]) -> tuple[str, str, str, str]:
-    saved = f"{100 * (1 - cut / now):.0f} %" if now > 0 else "-"
-    return label, text(now), text(cut), saved
-
-
-def measure_savings(model: Any, X: Any, y: ArrayLike, size: int) -> Savings:
-    """Measure the bytes and seconds saved by cutting an ensemble to its first `size` members."""
-    smaller = truncate(model, size)
-    rows = first_rows(X, 10_000)
-    now, cut = map(median, alternating(lambda: predicted(model, rows), lambda: predicted(smaller, rows), ROUNDS))
-    ensemble, features = unwrap(model, X)
-    n_members = find_adapter(ensemble).n_members
-    return Savings(
-        n_members=n_members,
-        size=size,
-        bytes_now=pickled_bytes(model),
-        bytes_cut=pickled_bytes(smaller),
-        n_rows=rows.shape[0] if hasattr(rows, "shape") else len(rows),
-        predict_seconds_now=now,
-        predict_seconds_cut=cut,
-        fit_seconds_per_member=_fit_seconds(ensemble, features, y, n_members),
-    )
-
-
-def _fit_seconds(ensemble: Any, rows: Any, y: ArrayLike, n_members: int) -> float | None:
-    parameter = _size_parameter(ensemble, n_members)
-    if parameter is None:
-        return None
-    from sklearn.base import clone
-
-    few, more = (clone(ensemble).set_params(**{parameter: count}) for count in (FEW, MORE))
-    with warnings.catch_warnings():
-        # They are about models of very few members, which nobody gets.
-        warnings.simplefilter("ignore")
-        # Copied each time, because a fitted ensemble with warm_start=True is left as it is.
-        fits = alternating(lambda: clone(few).fit(rows, y), lambda: clone(more).fit(rows, y), FIT_ROUNDS)
-    took_few, took_more = map(median, fits)
-    return (took_more - took_few) / (MORE - FEW) if took_more > took_few else None
-
-
-def _size_parameter(ensemble: Any, n_members: int) -> str | None:
-    """Return the name of the parameter that sets the number of members; None if there is none."""
-    if not hasattr(ensemble, "get_params"):
-        return None
-    parameters = ensemble.get_params(deep=False)
-    named = find_library(ensemble).size_parameters
-    return next((name for name in named if parameters.get(name) == n_members), None)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import ens_plugin
+from ens_plugin.adapters.registry import find_library
 from ens_plugin.errors import DataMismatchError, InputError
 from ens_plugin.papers.dynamic_pruning_2009 import prune
 from ens_plugin.sizing.budget import first_rows
-from ens_plugin.sizing.truncate import predicted
 from tests.extras import lightgbm, xgboost
 
 RNG = np.random.default_rng(0)
@@ -246,7 +246,8 @@ def test_predictions_of_a_frame_with_categories_are_those_of_pandas(name: str) -
     for kind in FRAMES:
         frame = first_rows(FRAMES[kind](X), 50) if kind != "other" else FRAMES[kind](X)
         expected = X.head(50) if kind != "other" else X
-        assert np.array_equal(predicted(model, frame), predicted(model, expected))
+        predict = find_library(model).predict
+        assert np.array_equal(predict(model, frame), predict(model, expected))
 
 
 def test_pruning_refuses_rows_that_are_not_computed() -> None:

@@ -18,7 +18,8 @@ from ens_plugin.cli import main
 from ens_plugin.cli.registry import as_json, as_markdown, as_text
 from ens_plugin.registry import Rightsizing
 from ens_plugin.registry.rightsizing import LoggedCut
-from ens_plugin.sizing.truncate import Check, Savings
+from ens_plugin.report.result import Costs, LinearCost
+from ens_plugin.sizing.truncate import Check
 from tests.registry.registry import stub_artifacts
 from tests.reports import HOSTILE_STRINGS, classification_report
 from tests.tracking.stores import DOWN, MLFLOW_WARNINGS, new_store, tracking_to
@@ -28,7 +29,7 @@ pytestmark = MLFLOW_WARNINGS
 ROOT = Path(__file__).parents[2]
 WANTED = ("--criterion", "agreement", "--tolerance", "0.03")
 MODEL_ID, RUN_ID = f"m-{'0123456789abcdef' * 2}", "0123456789abcdef" * 2
-SAVINGS = Savings(200, 51, 8_000_000, 2_000_500, 1797, 0.040, 0.010, 0.02)
+COSTS = Costs(200, LinearCost(0.0, 40_000.0), LinearCost(0.0, 2e-4), LinearCost(0.0, 1e-7), 1000)
 CHECKS = (
     Check("agreement", True, 0.98, 0.99, "51 members and all 200 give the same label on 98.00 % of these rows."),
     Check("error", False, 0.05, 0.04, "51 members: 0-1 error 5.00 %."),
@@ -39,15 +40,14 @@ def outcome(source: str = "models:/churn/7", name: str | None = "churn", version
     report = classification_report()
     logged = LoggedCut(RUN_ID, MODEL_ID, name, version)
     cut_report = replace(report, n_members=119)
-    return Rightsizing(source, "logged", report, cut_report, CHECKS, SAVINGS, logged)
+    return Rightsizing(source, "logged", report, cut_report, CHECKS, COSTS, logged)
 
 
 def test_text_tells_what_changed_and_where_it_is() -> None:
     text = as_text(outcome())
     size = classification_report().recommended_size
     assert text.startswith(f"models:/churn/7: 200 members cut to the {size} recommended.\n")
-    assert re.search("8 MB +2 MB +75 %", text)
-    assert re.search("40 ms +10 ms +75 %", text)
+    assert re.search("current +200 +8 MB +40 ms", text)
     assert "Passed: 51 members and all 200" in text
     assert "FAILED: 51 members: 0-1 error 5.00 %." in text
     assert f"Logged as models:/{MODEL_ID}" in text

@@ -127,21 +127,12 @@ def test_a_budget_is_printed_on_twelve_lines_of_80_columns(name: str, limits: di
 
 def test_the_table_has_the_costs_and_the_error_of_each_size() -> None:
     table = REPORT.budget(COSTS, max_bytes=5_010_000).rows(7)
-    assert table[0] == ("", "trees", "size", "latency", "in a batch", "SHAP", "accuracy")
+    assert table[0] == ("", "trees", "size", "latency", "in a batch", "accuracy")
     named = {row[0]: row for row in table}
     error = f"{100.0 * (1.0 - REPORT.error_curve.at(50)):.1f} %"
-    assert named["fits"] == ("fits", "50", "5.01 MB", "3 ms", "7 µs", "25 %", error)
-    assert named["infinite"][1:6] == ("-",) * 5
+    assert named["fits"] == ("fits", "50", "5.01 MB", "3 ms", "7 µs", error)
+    assert named["infinite"][1:5] == ("-",) * 4
     assert [int(row[1]) for row in table[1:-1]] == sorted(int(row[1]) for row in table[1:-1])
-
-
-def test_exact_shap_has_its_share_for_trees_and_seconds_where_they_were_measured() -> None:
-    explained = costs_of(REPORT, explain_seconds=LinearCost(0.0, 1e-3))
-    assert "explaining" in REPORT.budget(explained).rows(7)[0]
-    assert "200 ms" in str(REPORT.budget(explained))
-    bagged = replace(REPORT, model="BaggingClassifier")
-    assert "SHAP" not in str(bagged.budget(COSTS))
-    assert "SHAP: exact, relative to now." in str(REPORT.budget(COSTS)).replace("\n", " ")
 
 
 def test_the_frame_has_bytes_and_seconds_beside_the_curve() -> None:
@@ -150,7 +141,6 @@ def test_the_frame_has_bytes_and_seconds_beside_the_curve() -> None:
     assert frame[curve.columns].equals(curve)
     assert frame["bytes"].tolist() == [COSTS.bytes.at(size) for size in curve["size"]]
     assert frame["latency"].tolist() == [COSTS.latency.at(size) for size in curve["size"]]
-    assert "explain_seconds" not in frame
 
 
 def test_a_report_keeps_costs_through_json_logged_as_megabytes_and_milliseconds() -> None:

@@ -22,14 +22,22 @@ from sklearn.preprocessing import StandardScaler
 
 import ens_plugin
 from ens_plugin.errors import InputError, UnsupportedModelError
-from ens_plugin.report.result import LinearCost
 from ens_plugin.sizing import budget as clock_user
 from tests.extras import lightgbm, xgboost
-from tests.sizing.test_savings import Clock
 
 X, y = load_iris(return_X_y=True)
 XR, YR = load_diabetes(return_X_y=True)
 XD, YD = (part[:400] for part in load_digits(return_X_y=True))
+
+
+class Clock:
+    """Time passes only while the fake model works."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
 
 
 def forest(n_members: int = 40, **options: Any) -> RandomForestClassifier:
@@ -53,7 +61,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.mark.usefixtures("clock")
 def test_times_are_fixed_and_per_member() -> None:
     costs = ens_plugin.measure_costs(forest(), X)
-    assert (costs.n_members, costs.batch_rows, costs.explain_seconds) == (40, 150, None)
+    assert (costs.n_members, costs.batch_rows) == (40, 150)
     assert (costs.latency.fixed, costs.latency.per_member) == pytest.approx((0.005, 0.00101))
     assert (costs.row_seconds.fixed, costs.row_seconds.per_member) == pytest.approx((0.005 / 150, 0.0025 / 150))
     assert costs.latency.spread == pytest.approx(0.0, abs=1e-9)
@@ -84,18 +92,6 @@ def test_the_spread_is_half_the_distance_of_the_quartiles(clock: Clock, monkeypa
 def test_an_ensemble_of_one_member_has_costs_of_its_member_alone() -> None:
     costs = ens_plugin.measure_costs(forest(1), X)
     assert (costs.latency.fixed, costs.latency.per_member) == pytest.approx((0.0, 0.00601))
-
-
-def test_an_explanation_takes_time_in_proportion_to_the_members(clock: Clock) -> None:
-    rows = []
-
-    def explain(row: Any) -> None:
-        clock.now += 0.4
-        rows.append(row)
-
-    costs = ens_plugin.measure_costs(forest(), X, explain=explain)
-    assert costs.explain_seconds == LinearCost(0.0, pytest.approx(0.01), pytest.approx(0.0, abs=1e-9))
-    assert all(np.array_equal(row, X[:1]) for row in rows)
 
 
 @pytest.mark.parametrize("form", [list, sparse.coo_matrix, sparse.csr_matrix, pd.DataFrame])
@@ -255,9 +251,3 @@ def test_rows_that_cannot_be_predicted_are_an_input_error(name: str) -> None:
         ens_plugin.measure_costs(forest(5), ROWS[name])
     with pytest.raises(InputError, match=reason):
         ens_plugin.truncate(forest(5), X=ROWS[name], max_latency=1.0)
-
-
-@pytest.mark.parametrize("explain", [lambda row: 1 / 0, lambda: 0, 3])
-def test_an_explanation_that_fails_is_named(explain: Any) -> None:
-    with pytest.raises(InputError, match=r"explain failed on X \(.*Pass a function of one row"):
-        ens_plugin.measure_costs(forest(5), X, explain=explain)

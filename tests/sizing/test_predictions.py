@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import RandomForestClassifier
 
-from ens_plugin.sizing.truncate import labels, predicted
+from ens_plugin.sizing.truncate import labels
 
 DATA = {2: load_breast_cancer(return_X_y=True), 3: load_iris(return_X_y=True)}
 
@@ -41,10 +41,3 @@ def test_labels_of_a_classifier_are_its_own() -> None:
     names = np.array(["x", "y", "z"])[y]
     forest = RandomForestClassifier(5, random_state=0).fit(rows, names)
     assert np.array_equal(labels(forest, rows), forest.predict(rows))
-    assert np.array_equal(predicted(forest, rows), forest.predict(rows))
-
-
-def test_a_booster_predicts_rows() -> None:
-    rows = DATA[2][0]
-    model = xgboost_model(2)
-    assert np.allclose(predicted(model.get_booster(), rows), model.predict_proba(rows)[:, 1])

@@ -17,9 +17,9 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time nothing: the savings have tests of their own."""
-    monkeypatch.setattr("ens_plugin.sizing.truncate.ROUNDS", 1)
-    monkeypatch.setattr("ens_plugin.sizing.truncate._fit_seconds", lambda *_: None)
+    """Time little: the costs have tests of their own."""
+    monkeypatch.setattr("ens_plugin.sizing.budget.REQUESTS", 2)
+    monkeypatch.setattr("ens_plugin.sizing.budget.BATCHES", 2)
 
 
 @pytest.fixture

@@ -187,13 +187,13 @@ def test_what_belongs_together_is_linked(embedded: Client, name: str) -> None:
 
     linked = linked_metrics(embedded, logged.model_id)
     assert found.cut_report is not None
-    assert found.savings is not None
+    assert found.costs is not None
     assert linked["ens.accuracy"] == [1.0 - found.cut_report.error]
     assert linked["ens.n_members"] == [size]
     assert linked["ens.rightsize.n_members_before"] == [60]
-    assert linked["ens.rightsize.bytes_before"] == [found.savings.bytes_now]
-    assert linked["ens.rightsize.bytes_after"] == [found.savings.bytes_cut]
-    assert linked["ens.rightsize.predict_seconds_after"] == [found.savings.predict_seconds_cut]
+    assert linked["ens.rightsize.bytes_before"] == [found.costs.bytes.at(60)]
+    assert linked["ens.rightsize.bytes_after"] == [found.costs.bytes.at(size)]
+    assert linked["ens.rightsize.latency_after"] == [found.costs.latency.at(size)]
     assert "ens.rightsize.agreement" not in linked
     assert embedded.get_logged_model(source.model_id).metrics in (None, [])
 
@@ -228,8 +228,8 @@ def test_rows_in_lists_and_a_pipeline_with_a_function_of_no_module_are_taken(emb
     log(Case("sklearn", model, options=CLOUDPICKLE), name)
     found = rightsize(f"models:/{name}/1", X.to_numpy().tolist(), Y.tolist(), **EASY)
     assert found.outcome == "logged"
-    assert found.savings is not None
-    assert found.savings.n_rows == len(Y)
+    assert found.costs is not None
+    assert found.costs.batch_rows == len(Y)
 
 
 @pytest.mark.usefixtures("quick")
@@ -288,8 +288,7 @@ def test_autologging_makes_no_runs_of_the_members_timed(embedded: Client, name: 
     mlflow.sklearn.autolog(silent=True)
     ens_plugin.autolog(silent=True)
     found = rightsize(f"models:/{name}/1", X, Y, **EASY)
-    assert found.savings is not None
-    assert found.savings.fit_seconds_per_member is not None
+    assert found.costs is not None
     assert counts(embedded) == Counts(before.runs + 1, before.models + 1, before.versions + 1)
 
 
