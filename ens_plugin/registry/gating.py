@@ -60,7 +60,7 @@ from ens_plugin.tracking.connection import (
 )
 from ens_plugin.tracking.digest import Rows
 from ens_plugin.tracking.links import version_files
-from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, describe_version
+from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix
 from ens_plugin.tracking.models import (
     RegisteredVersion,
     VersionAddress,
@@ -433,7 +433,7 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
             client = mlflow.MlflowClient()
             expected = _aliases_at_stake(client, request)
             version = find_version(client, request.candidate)
-            decision, report = _decide(client, request, version)
+            decision = _decide(client, request, version)
             audit(_line("decision", request, decision.to_dict()))
 
             def announce(intended: GateDecision) -> None:
@@ -442,8 +442,6 @@ def run_gate(request: GateRequest, audit: Audit) -> GateDecision:
 
             with lease(client, decision.name) as held:
                 check_version_stayed(client, version)
-                if report is not None and decision.report is not None:
-                    describe_version(client, decision.name, decision.version, report, decision.report, request.prefix)
                 write_verdict(client, decision, version.run_id)
                 if request.promote is None or not decision.passed:
                     return decision
@@ -501,10 +499,7 @@ def _line(event: str, request: GateRequest, content: Mapping[str, Any]) -> str:
     return audit_line(event, without_credentials(mlflow.get_registry_uri()), {"asked": arguments, **content})
 
 
-def _decide(
-    client: MlflowClient, request: GateRequest, version: RegisteredVersion
-) -> tuple[GateDecision, EnsembleReport | None]:
-    """Return the decision, and the report that it rests on."""
+def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersion) -> GateDecision:
     if request.promote is not None:
         check_promoted_alias(client, VersionAddress(version.name, None, request.promote))
     files = version_files(client, version)
@@ -524,9 +519,9 @@ def _decide(
     if baseline.comparison is not None:
         checks = with_compared_values(checks, baseline.comparison, baseline.name)
     decision = _decision(version, files, request.policy, tuple(checks), evidence, baseline)
-    if not decision.passed:
-        decision = replace(decision, notes=_notes(client, request, decision, baseline, tables))
-    return decision, evidence.report
+    if decision.passed:
+        return decision
+    return replace(decision, notes=_notes(client, request, decision, baseline, tables))
 
 
 def _subject(requirement: Requirement, report: EnsembleReport | None) -> str:

@@ -59,17 +59,12 @@ NEITHER = (
     "Some of these bounds need more members, others fewer, so that no size of this model meets all of them. Train a "
     "better model, or change one of the bounds."
 )
-MORE_ROWS = (
-    "The interval is wide for this bound because there are few rows. Analyse more rows, or train a better model."
-)
-BETTER = "Train a better model"
+BETTER = "Train a better model, or analyse more rows where only an end of an interval misses its bound"
 REMEDIES: dict[tuple[str, Bound], str] = {
     **dict.fromkeys([("agreement", "min"), ("excess_error", "max"), ("algorithmic_sd", "max")], MORE),
     ("n_members", "min"): MORE,
     **dict.fromkeys([("size_ratio", "max"), ("n_members", "max"), *((name, "max") for name in COSTS)], FEWER),
 }
-# A bound on these that fails, or one on the other side of those above, has no single remedy.
-WITHOUT_REMEDY = {*MEMBER_SCALARS, "recommended_size", "size_capped", *(name for name, _ in REMEDIES)}
 
 
 @dataclass(frozen=True)
@@ -524,33 +519,11 @@ class GateDecision:
 
 def report_remedies(failed: Sequence[Requirement], scalars: Mapping[str, float]) -> list[str]:
     """Return what to do where scalars of the report fail their bounds: each remedy once, and none against another."""
-    remedies = [report_remedy(requirement, scalars) for requirement in failed]
-    found = list(dict.fromkeys(remedy for remedy in remedies if remedy is not None))
+    excess = scalars.get("excess_error")
+    # What no number of members reaches, none has to be trained for.
+    gain = f": infinitely many members would lower the error by no more than {max(excess or 0.0, 0.0):.2g}"
+    better = f"{BETTER}{'' if excess is None else gain}."
+    found = list(dict.fromkeys(REMEDIES.get((each.name, each.bound), better) for each in failed))
     if MORE in found and FEWER in found:
         return [*(remedy for remedy in found if remedy not in (MORE, FEWER)), NEITHER]
     return found
-
-
-def report_remedy(requirement: Requirement, scalars: Mapping[str, float]) -> str | None:
-    """Return what to do where a scalar of the report fails its bound; None where no single answer is right."""
-    name, bound = requirement.name, requirement.bound
-    if (name, bound) in REMEDIES or name in WITHOUT_REMEDY:
-        return REMEDIES.get((name, bound))
-    if name.endswith("_shortfall"):
-        return MORE if bound == "max" else None
-    score = name.removeprefix("asymptotic_").removesuffix("_upper").removesuffix("_lower")
-    if name.endswith(("_lower", "_upper")) and score in scalars and requirement.holds(scalars[score]):
-        return MORE_ROWS
-    excess = scalars.get("excess_error")
-    if excess is None:
-        limit = f": with infinitely many members, this one only reaches asymptotic_{score}."
-        return BETTER + (limit if f"asymptotic_{score}" in scalars else ".")
-    # An error falls with the size by no more than its excess, and an accuracy rises by as much.
-    gain = {("error", "max"): -excess, ("accuracy", "min"): excess}.get((score, bound))
-    if (
-        gain is not None
-        and not name.startswith("asymptotic_")
-        and requirement.holds(scalars.get(name, math.nan) + gain)
-    ):
-        return MORE
-    return f"{BETTER}: infinitely many members would lower the error by no more than {max(excess, 0.0):.2g}."

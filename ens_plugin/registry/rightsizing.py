@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import time
@@ -23,7 +22,7 @@ from ens_plugin.errors import InputError, ModelLoadError, TrackingError, Unsuppo
 from ens_plugin.report.budget import NO_LIMITS, Budget, CostLimits, check_limits
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.result import Costs
-from ens_plugin.report.text import error_text, members_text, printable, size_text, wrapped
+from ens_plugin.report.text import members_text, printable, size_text, wrapped
 from ens_plugin.sizing.budget import allowed_size, measure_costs
 from ens_plugin.sizing.truncate import (
     AnalysedModel,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from ens_plugin.analysis.evidence import Progress
 
 Outcome = Literal["logged", "not_needed", "no_size", "refused"]
-LOGGER = logging.getLogger("ens_plugin.rightsize")
 WITHOUT_VERSION = re.compile(r"models:/m-[^/@]+|runs:/[^/]+/.+")
 
 
@@ -197,8 +195,8 @@ def log_cut_model(
     return LoggedCut(run_id, model_id)
 
 
-def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], description: str) -> LoggedCut:
-    """Register a logged model as a new version of `name` with a description; no alias moves."""
+def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str]) -> LoggedCut:
+    """Register a logged model as a new version of `name`; no alias moves."""
     import mlflow
 
     try:
@@ -209,11 +207,6 @@ def register_cut_model(logged: LoggedCut, name: str, tags: Mapping[str, str], de
             f"{error} The smaller model itself is logged and checked, as {logged.uri}. Register it with "
             "mlflow.register_model."
         ) from error
-    try:
-        with tracking_errors(mlflow.get_registry_uri()):
-            mlflow.MlflowClient().update_model_version(name, version, description)
-    except TrackingError as error:
-        LOGGER.warning("Version %s of %s is registered, without a description: %s", version, printable(name, 80), error)
     return logged._replace(name=name, version=version)
 
 
@@ -515,16 +508,8 @@ def rightsize_analysed(
     name = register or source.name
     if name is not None:
         parent = {} if source.version is None else {"ens.parent_version": source.version}
-        logged = register_cut_model(logged, name, {**tags, **parent}, _description(source, report, cut_report))
+        logged = register_cut_model(logged, name, {**tags, **parent})
     return Rightsizing(source.uri, "logged", report, cut_report, checks, costs, logged, allowed)
-
-
-def _description(source: ModelSource, report: EnsembleReport, cut: EnsembleReport) -> str:
-    metric = cut.error_curve.metric
-    error = f"{printable(metric, 40)} {error_text(cut.error, metric)} instead of {error_text(report.error, metric)}"
-    return (
-        f"Cut from {report.n_members} to {members_text(cut.n_members)} of {printable(source.uri, 200)}, with {error}."
-    )
 
 
 def _size_to_cut_to(report: EnsembleReport) -> int | None:

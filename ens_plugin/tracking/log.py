@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
     from mlflow.entities import Run
-    from mlflow.entities.model_registry import ModelVersion
 
 DEFAULT_PREFIX = "ens"  # of the names of all metrics, tags and artifacts of a report
 REPORT_FILE = "report.json"
@@ -487,44 +486,6 @@ def _tag_verdict(client: MlflowClient, run: Run, report: EnsembleReport, prefix:
             client.set_tag(run.info.run_id, key, text)
 
 
-def _describe_versions(
-    client: MlflowClient, stored: StoredModel, run: Run, report: EnsembleReport, prefix: str
-) -> None:
-    """Name a report of a run in the descriptions of the registered versions of its model."""
-    with _optional_step(f"versions of {stored.name} are not described"):
-        sentence = _sentence_on_report(run, report, f"{artifact_path(prefix)}/{PAGE_FILE}")
-        for version in client.search_model_versions(f"source_path = 'models:/{stored.model_id}'"):
-            with _optional_step(_not_described(version.name, version.version)):
-                _describe(client, version, sentence, prefix)
-
-
-def describe_version(
-    client: MlflowClient, name: str, version: str, report: EnsembleReport, address: str, prefix: str
-) -> None:
-    """Name the newest report in the description of a registered version, as far as no person has written one."""
-    with _optional_step(_not_described(name, version)):
-        run_id, _, path = address.removeprefix("runs:/").partition("/")
-        sentence = _sentence_on_report(client.get_run(run_id), report, path)
-        _describe(client, client.get_model_version(name, version), sentence, prefix)
-
-
-def _not_described(name: str, version: str) -> str:
-    return f"version {version} of {printable(name, 80)} is not described"
-
-
-def _sentence_on_report(run: Run, report: EnsembleReport, path: str) -> str:
-    """Return a report's headline in Markdown, with a link to its page at a path of a run's artifacts."""
-    page = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/{path}"
-    return f"[The newest ensemble report]({page}): {printable(headline(report), VERDICT_LIMIT)}"
-
-
-def _describe(client: MlflowClient, version: ModelVersion, sentence: str, prefix: str) -> None:
-    current = version.description or ""
-    described = merge_description(current, sentence, prefix)
-    if described != current:
-        client.update_model_version(version.name, version.version, described)
-
-
 @contextmanager
 def _optional_step(without: str) -> Iterator[None]:
     """Log why a block ended early where a server refused a call, and go on: the report itself is logged."""
@@ -543,7 +504,6 @@ def link_report(
     prefix = content.parts.prefix
     log_model_scalars(client, stored, content, logged.run_id)
     write_link(client, stored, ReportLink(prefix, *logged, files))
-    _describe_versions(client, stored, client.get_run(logged.run_id), content.report, prefix)
 
 
 def log_model_scalars(client: MlflowClient, stored: StoredModel, content: RunContent, run_id: str) -> None:

@@ -67,21 +67,6 @@ def test_where_the_run_takes_no_files_the_record_is_a_tag(
     }
 
 
-def test_the_description_of_a_version_names_the_newest_report_until_a_person_writes_one(
-    embedded: Client, name: str
-) -> None:
-    version = register(embedded, name, REPORT)
-    gate(version.uri, LOOSE)
-    described = embedded.get_model_version(name, version.version).description
-    assert described.count("[The newest ensemble report](#/experiments/") == 1
-    assert f"/runs/{version.run_id}/artifacts/ensemble/report.html): " in described
-    gate(version.uri, LOOSE)
-    assert embedded.get_model_version(name, version.version).description == described
-    embedded.update_model_version(name, version.version, "Ours.")
-    gate(version.uri, LOOSE)
-    assert embedded.get_model_version(name, version.version).description == "Ours."
-
-
 def test_mlflow_says_nothing_of_single_checks_and_downloads(
     embedded: Client, name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

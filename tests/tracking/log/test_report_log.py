@@ -316,18 +316,3 @@ def test_the_tags_of_a_run_have_verdict_size_and_codes(embedded: mlflow.MlflowCl
     tags = embedded.get_run(log_report(doubted)).data.tags
     assert tags["ens.verdict"] == "Do not use these figures."
     assert tags["ens.findings"] == ", ".join(codes_of(doubted.findings))
-
-
-def test_versions_of_the_model_name_the_report_in_their_description(embedded: mlflow.MlflowClient, swift: None) -> None:
-    with mlflow.start_run() as run:
-        models = [
-            mlflow.sklearn.log_model(
-                FOREST, name=name, pip_requirements=[], serialization_format="cloudpickle", registered_model_name=name
-            )
-            for name in ("described", "other")
-        ]
-        log_report(OF_FOREST, model_id=models[0].model_id)
-    described, other = (embedded.get_model_version(name, "1").description for name in ("described", "other"))
-    page = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/ensemble/report.html"
-    assert f"[The newest ensemble report]({page}): {headline(REPORT)}" in described
-    assert not other

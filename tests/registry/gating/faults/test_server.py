@@ -89,7 +89,7 @@ def test_the_alias_is_the_last_thing_that_is_written_but_for_the_lease(
     through(proxy, register(served, name, REPORT), fine)
     written = [request.path.rpartition("/2.0/mlflow/")[2] for request in proxy.requests if request.writes]
     assert written == [
-        "registered-models/set-tag", "model-versions/update", *["model-versions/set-tag"] * 3,
+        "registered-models/set-tag", *["model-versions/set-tag"] * 3,
         "registered-models/alias", "registered-models/delete-tag",
     ]  # fmt: skip
     assert served.get_registered_model(name).tags == {}
