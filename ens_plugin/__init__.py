@@ -19,126 +19,81 @@ from typing import TYPE_CHECKING
 from ens_plugin import errors
 
 if TYPE_CHECKING:
-    from ens_plugin.adapters.custom import CustomEnsemble
-    from ens_plugin.adapters.registry import register_adapter
-    from ens_plugin.adapters.unwrap import split_outputs
-    from ens_plugin.analysis.analyze import analyze, in_bag
-    from ens_plugin.analysis.display import ErrorCurveDisplay
-    from ens_plugin.analysis.unlabelled import Agreement, agreement
-    from ens_plugin.analysis.variance import TrainingVariance, training_variance
-    from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
-    from ens_plugin.oob.predictions import OobPredictions, oob_predictions
-    from ens_plugin.oob.search import OneFold, OobScorer, make_oob_scorer
-    from ens_plugin.oob.uncertainty import PredictionUncertainty, predict_with_uncertainty
-    from ens_plugin.registry import GateDecision, Rightsizing, gate, rightsize
-    from ens_plugin.report.budget import Budget
-    from ens_plugin.report.comparison import Comparison, compare
-    from ens_plugin.report.ensemble_report import EnsembleReport
-    from ens_plugin.report.result import BiasVariance, Costs, ErrorCurve, SizeRecommendation
-    from ens_plugin.sizing.budget import measure_costs
-    from ens_plugin.sizing.grow import Growth, GrowthStep, grow
-    from ens_plugin.sizing.right_sized import RightSizedClassifier, RightSizedRegressor
-    from ens_plugin.sizing.truncate import truncate
-    from ens_plugin.tracking.agreement_log import log_agreement
-    from ens_plugin.tracking.autologging import autolog
-    from ens_plugin.tracking.log import log_report
-    from ens_plugin.votes.analyze import VoteReport, analyze_votes
+    from ens_plugin.adapters.custom import CustomEnsemble as CustomEnsemble
+    from ens_plugin.adapters.registry import register_adapter as register_adapter
+    from ens_plugin.adapters.unwrap import split_outputs as split_outputs
+    from ens_plugin.analysis.analyze import analyze as analyze
+    from ens_plugin.analysis.analyze import in_bag as in_bag
+    from ens_plugin.analysis.display import ErrorCurveDisplay as ErrorCurveDisplay
+    from ens_plugin.analysis.unlabelled import Agreement as Agreement
+    from ens_plugin.analysis.unlabelled import agreement as agreement
+    from ens_plugin.analysis.variance import TrainingVariance as TrainingVariance
+    from ens_plugin.analysis.variance import training_variance as training_variance
+    from ens_plugin.oob.importance import PermutationImportance as PermutationImportance
+    from ens_plugin.oob.importance import oob_permutation_importance as oob_permutation_importance
+    from ens_plugin.oob.predictions import OobPredictions as OobPredictions
+    from ens_plugin.oob.predictions import oob_predictions as oob_predictions
+    from ens_plugin.oob.search import OneFold as OneFold
+    from ens_plugin.oob.search import OobScorer as OobScorer
+    from ens_plugin.oob.search import make_oob_scorer as make_oob_scorer
+    from ens_plugin.oob.uncertainty import PredictionUncertainty as PredictionUncertainty
+    from ens_plugin.oob.uncertainty import predict_with_uncertainty as predict_with_uncertainty
+    from ens_plugin.registry import GateDecision as GateDecision
+    from ens_plugin.registry import Rightsizing as Rightsizing
+    from ens_plugin.registry import gate as gate
+    from ens_plugin.registry import rightsize as rightsize
+    from ens_plugin.report.budget import Budget as Budget
+    from ens_plugin.report.comparison import Comparison as Comparison
+    from ens_plugin.report.comparison import compare as compare
+    from ens_plugin.report.ensemble_report import EnsembleReport as EnsembleReport
+    from ens_plugin.report.result import BiasVariance as BiasVariance
+    from ens_plugin.report.result import Costs as Costs
+    from ens_plugin.report.result import ErrorCurve as ErrorCurve
+    from ens_plugin.report.result import SizeRecommendation as SizeRecommendation
+    from ens_plugin.sizing.budget import measure_costs as measure_costs
+    from ens_plugin.sizing.grow import Growth as Growth
+    from ens_plugin.sizing.grow import GrowthStep as GrowthStep
+    from ens_plugin.sizing.grow import grow as grow
+    from ens_plugin.sizing.right_sized import RightSizedClassifier as RightSizedClassifier
+    from ens_plugin.sizing.right_sized import RightSizedRegressor as RightSizedRegressor
+    from ens_plugin.sizing.truncate import truncate as truncate
+    from ens_plugin.tracking.agreement_log import log_agreement as log_agreement
+    from ens_plugin.tracking.autologging import autolog as autolog
+    from ens_plugin.tracking.log import log_report as log_report
+    from ens_plugin.votes.analyze import VoteReport as VoteReport
+    from ens_plugin.votes.analyze import analyze_votes as analyze_votes
 
     __version__: str
 
-__all__ = [
-    "Agreement",
-    "BiasVariance",
-    "Budget",
-    "Comparison",
-    "Costs",
-    "CustomEnsemble",
-    "EnsembleReport",
-    "ErrorCurve",
-    "ErrorCurveDisplay",
-    "GateDecision",
-    "Growth",
-    "GrowthStep",
-    "OneFold",
-    "OobPredictions",
-    "OobScorer",
-    "PermutationImportance",
-    "PredictionUncertainty",
-    "RightSizedClassifier",
-    "RightSizedRegressor",
-    "Rightsizing",
-    "SizeRecommendation",
-    "TrainingVariance",
-    "VoteReport",
-    "__version__",
-    "agreement",
-    "analyze",
-    "analyze_votes",
-    "autolog",
-    "compare",
-    "errors",
-    "gate",
-    "grow",
-    "in_bag",
-    "log_agreement",
-    "log_report",
-    "make_oob_scorer",
-    "measure_costs",
-    "oob_permutation_importance",
-    "oob_predictions",
-    "predict_with_uncertainty",
-    "register_adapter",
-    "rightsize",
-    "split_outputs",
-    "training_variance",
-    "truncate",
-]
-
-_HOME_OF = {
-    "Agreement": "ens_plugin.analysis.unlabelled",
-    "BiasVariance": "ens_plugin.report.result",
-    "Budget": "ens_plugin.report.budget",
-    "Comparison": "ens_plugin.report.comparison",
-    "Costs": "ens_plugin.report.result",
-    "CustomEnsemble": "ens_plugin.adapters.custom",
-    "EnsembleReport": "ens_plugin.report.ensemble_report",
-    "ErrorCurve": "ens_plugin.report.result",
-    "ErrorCurveDisplay": "ens_plugin.analysis.display",
-    "GateDecision": "ens_plugin.registry",
-    "Growth": "ens_plugin.sizing.grow",
-    "GrowthStep": "ens_plugin.sizing.grow",
-    "OneFold": "ens_plugin.oob.search",
-    "OobPredictions": "ens_plugin.oob.predictions",
-    "OobScorer": "ens_plugin.oob.search",
-    "PermutationImportance": "ens_plugin.oob.importance",
-    "PredictionUncertainty": "ens_plugin.oob.uncertainty",
-    "RightSizedClassifier": "ens_plugin.sizing.right_sized",
-    "RightSizedRegressor": "ens_plugin.sizing.right_sized",
-    "Rightsizing": "ens_plugin.registry",
-    "SizeRecommendation": "ens_plugin.report.result",
-    "TrainingVariance": "ens_plugin.analysis.variance",
-    "VoteReport": "ens_plugin.votes.analyze",
-    "agreement": "ens_plugin.analysis.unlabelled",
-    "analyze": "ens_plugin.analysis.analyze",
-    "analyze_votes": "ens_plugin.votes.analyze",
-    "autolog": "ens_plugin.tracking.autologging",
-    "compare": "ens_plugin.report.comparison",
-    "gate": "ens_plugin.registry",
-    "grow": "ens_plugin.sizing.grow",
-    "in_bag": "ens_plugin.analysis.analyze",
-    "log_agreement": "ens_plugin.tracking.agreement_log",
-    "log_report": "ens_plugin.tracking.log",
-    "make_oob_scorer": "ens_plugin.oob.search",
-    "measure_costs": "ens_plugin.sizing.budget",
-    "oob_permutation_importance": "ens_plugin.oob.importance",
-    "oob_predictions": "ens_plugin.oob.predictions",
-    "predict_with_uncertainty": "ens_plugin.oob.uncertainty",
-    "register_adapter": "ens_plugin.adapters.registry",
-    "rightsize": "ens_plugin.registry",
-    "split_outputs": "ens_plugin.adapters.unwrap",
-    "training_variance": "ens_plugin.analysis.variance",
-    "truncate": "ens_plugin.sizing.truncate",
+# By the module in which they are defined, which is imported at the first use of one of them.
+_NAMES = {
+    "ens_plugin.adapters.custom": ("CustomEnsemble",),
+    "ens_plugin.adapters.registry": ("register_adapter",),
+    "ens_plugin.adapters.unwrap": ("split_outputs",),
+    "ens_plugin.analysis.analyze": ("analyze", "in_bag"),
+    "ens_plugin.analysis.display": ("ErrorCurveDisplay",),
+    "ens_plugin.analysis.unlabelled": ("Agreement", "agreement"),
+    "ens_plugin.analysis.variance": ("TrainingVariance", "training_variance"),
+    "ens_plugin.oob.importance": ("PermutationImportance", "oob_permutation_importance"),
+    "ens_plugin.oob.predictions": ("OobPredictions", "oob_predictions"),
+    "ens_plugin.oob.search": ("OneFold", "OobScorer", "make_oob_scorer"),
+    "ens_plugin.oob.uncertainty": ("PredictionUncertainty", "predict_with_uncertainty"),
+    "ens_plugin.registry": ("GateDecision", "Rightsizing", "gate", "rightsize"),
+    "ens_plugin.report.budget": ("Budget",),
+    "ens_plugin.report.comparison": ("Comparison", "compare"),
+    "ens_plugin.report.ensemble_report": ("EnsembleReport",),
+    "ens_plugin.report.result": ("BiasVariance", "Costs", "ErrorCurve", "SizeRecommendation"),
+    "ens_plugin.sizing.budget": ("measure_costs",),
+    "ens_plugin.sizing.grow": ("Growth", "GrowthStep", "grow"),
+    "ens_plugin.sizing.right_sized": ("RightSizedClassifier", "RightSizedRegressor"),
+    "ens_plugin.sizing.truncate": ("truncate",),
+    "ens_plugin.tracking.agreement_log": ("log_agreement",),
+    "ens_plugin.tracking.autologging": ("autolog",),
+    "ens_plugin.tracking.log": ("log_report",),
+    "ens_plugin.votes.analyze": ("VoteReport", "analyze_votes"),
 }
+_HOME_OF = {name: home for home, names in _NAMES.items() for name in names}
+__all__ = [*_HOME_OF, "__version__", "errors"]
 
 
 def __getattr__(name: str) -> object:

@@ -187,9 +187,7 @@ class Comparison:
 
 
 @ends_at_caller
-def compare(
-    reports: Mapping[str, EnsembleReport] | Sequence[EnsembleReport], names: Sequence[str] | None = None
-) -> Comparison:
+def compare(reports: Mapping[str, EnsembleReport] | Sequence[EnsembleReport]) -> Comparison:
     """Put reports side by side: one chart of their error curves, and one table.
 
     All reports must be of one metric, about one positive label where it is a metric of one, and of one level of
@@ -200,10 +198,8 @@ def compare(
     Parameters
     ----------
     reports : mapping of str to EnsembleReport, or sequence of EnsembleReport
-        A mapping has the names, for example ``report.outputs``.
-    names : sequence of str, optional
-        Of the reports of a sequence; the names of their models if None, with their sizes or numbers where names
-        would be the same.
+        A mapping has the names, for example ``report.outputs``.  In a sequence they have the names of their models,
+        with their sizes or numbers where names would be the same.
 
     Returns
     -------
@@ -215,7 +211,7 @@ def compare(
     ------
     InputError
         If there are no reports, something else than a report is among them, metrics, positive labels or levels of
-        intervals differ, or the names are not as many, not texts, empty, or not all different.
+        intervals differ, or a name is not a text, or empty.
 
     Notes
     -----
@@ -235,26 +231,21 @@ def compare(
     >>> found.to_frame()["n_members"].to_dict()
     {'forest': 50, 'extra trees': 50}
     """
-    named = _named(reports, names)
+    named = _named(reports)
     _refuse_other_units(named)
     return Comparison(named)
 
 
-def _named(reports: Any, names: Sequence[str] | None) -> dict[str, EnsembleReport]:
+def _named(reports: Any) -> dict[str, EnsembleReport]:
     if isinstance(reports, EnsembleReport) or not _is_list(reports):
         raise InputError(
             f"reports is of type {type(reports).__name__}; pass a list of reports, or a dictionary of reports "
             "by their names."
         )
-    if isinstance(reports, Mapping):
-        if names is not None:
-            raise InputError("reports is a mapping, which has names already; pass its values, or leave names out.")
-        names, found = list(reports), list(reports.values())
-    else:
-        found = list(reports)
+    found = list(reports.values() if isinstance(reports, Mapping) else reports)
     _check_reports(found)
-    shown = _own_names(found) if names is None else _checked_names(names, len(found))
-    return dict(zip(shown, found, strict=True))
+    names = _checked_names(reports) if isinstance(reports, Mapping) else _own_names(found)
+    return dict(zip(names, found, strict=True))
 
 
 def _is_list(given: Any) -> bool:
@@ -273,23 +264,11 @@ def _check_reports(found: list[Any]) -> None:
             )
 
 
-def _checked_names(names: Any, wanted: int) -> list[str]:
-    if not _is_list(names):
-        raise InputError(
-            f"names={names!r} is not a list of texts; pass one name for each of the {counted(wanted, 'report')}."
-        )
+def _checked_names(names: Iterable[Any]) -> list[str]:
     given = list(names)
-    if len(given) != wanted:
-        raise InputError(
-            f"names has {counted(len(given), 'entry', 'entries')} for {counted(wanted, 'report')}; pass one name for "
-            "each report."
-        )
     for name in given:
         if not isinstance(name, str) or not name.strip():
             raise InputError(f"The name {name!r} is not a text with letters; name every report by a text.")
-    repeated = [name for name, count in Counter(given).items() if count > 1]
-    if repeated:
-        raise InputError(f"The name {repeated[0]!r} stands for several reports; give each a name of its own.")
     return given
 
 

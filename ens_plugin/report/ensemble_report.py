@@ -120,9 +120,7 @@ class EnsembleReport(ReportContent):
 
     def to_json(self) -> str:
         """Return the whole report as JSON text; floats keep every bit."""
-        from ens_plugin.report.serialization import indented_json
-
-        return indented_json(self.to_dict())
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> EnsembleReport:

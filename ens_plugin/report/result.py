@@ -27,7 +27,6 @@ from ens_plugin.findings import Finding, first_doubt, sentences
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 # What a recommended size has to be enough for.
@@ -415,13 +414,6 @@ class ErrorCurve:
 
         return pd.DataFrame({"size": self.sizes, "error": self.error, "lower": self.lower, "upper": self.upper})
 
-    def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
-        """Draw the curve with its interval and asymptote; see :func:`ens_plugin.report.plots.plot_error_curve`."""
-        # The one import upwards: what a curve is known for is that it can be drawn.
-        from ens_plugin.report.plots import plot_error_curve
-
-        return plot_error_curve(self, label=label, ax=ax)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SizeRecommendation:
@@ -565,13 +557,6 @@ class LinearCost:
     spread : float
         Half the distance between the quartiles of repeated measurements of the whole ensemble, relative to their
         median; 0 for what is the same each time.
-
-    Examples
-    --------
-    >>> from ens_plugin.report.result import LinearCost
-    >>> cost = LinearCost(fixed=2000.0, per_member=500.0)
-    >>> cost.at(10), cost.largest_size(7499.0)
-    (7000.0, 10)
     """
 
     fixed: float
@@ -654,17 +639,6 @@ class ModelProof:
         For each member, a weighted sum of all that it predicts for these rows.
     rows : rows as they were passed, or None
         Kept in memory only: a report that is read from JSON has none.
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-    >>> proof = ens_plugin.analyze(forest, X, y).proof
-    >>> len(proof.members), len(proof.labels) == len(proof.rows)
-    (50, True)
     """
 
     positions: tuple[int, ...]

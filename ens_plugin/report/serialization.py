@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import types
 from collections.abc import Callable, Mapping
@@ -56,21 +55,6 @@ def report_from_dict(kind: type[Report], content: Mapping[str, Any]) -> Report:
     body = {key: value for key, value in content.items() if key != _VERSION_KEY}
     report: Report = _read_dataclass(kind, body, "report")
     return report
-
-
-def indented_json(value: Any, margin: str = "\n") -> str:
-    r"""Return the text of ``json.dumps(value, indent=1, allow_nan=False)``, of lists of numbers in less time."""
-    inner = margin + " "
-    if isinstance(value, dict) and value:
-        items = [f"{json.dumps(key)}: {indented_json(item, inner)}" for key, item in value.items()]
-        return "{" + inner + f",{inner}".join(items) + margin + "}"
-    if isinstance(value, list) and value:
-        if any(isinstance(item, dict | list) for item in value):
-            return "[" + inner + f",{inner}".join(indented_json(item, inner) for item in value) + margin + "]"
-        # Without indent, json writes a list by compiled code.
-        text = json.dumps(value, allow_nan=False, separators=(f",{inner}", ": "))
-        return f"[{inner}{text[1:-1]}{margin}]"
-    return json.dumps(value, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

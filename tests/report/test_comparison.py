@@ -70,35 +70,25 @@ def test_names_of_models_are_made_unique(given: list[Any], names: list[str]) -> 
     assert list(ens_plugin.compare(given).reports) == names
 
 
-def test_names_can_be_given_beside_a_sequence() -> None:
-    assert list(ens_plugin.compare((FOREST, DIGITS), names=["a", "b"]).reports) == ["a", "b"]
-
-
 @pytest.mark.parametrize(
-    ("given", "names", "message"),
+    ("given", "message"),
     [
-        ([], None, "no reports"),
-        ({}, None, "no reports"),
-        (FOREST, None, "pass a list of reports"),
-        ("reports", None, "pass a list of reports"),
-        (7, None, "pass a list of reports"),
-        (np.array(7), None, "pass a list of reports"),
-        ([FOREST, DIGITS], np.array(7), "not a list of texts"),
-        ([FOREST, "model"], None, "Entry 1 of reports is of type str"),
-        ([FOREST, DIGITS], ["a"], "names has 1 entry for 2 reports"),
-        ([FOREST, DIGITS], ["a", "a"], "'a' stands for several"),
-        ([FOREST, DIGITS], "ab", "not a list of texts"),
-        ([FOREST, DIGITS], ["a", " "], "not a text with letters"),
-        ([FOREST, DIGITS], ["a", 2], "not a text with letters"),
-        ({3: FOREST}, None, "not a text with letters"),
-        ({"a": FOREST}, ["b"], "has names already"),
-        ([FOREST, REPORTS["regression"]], None, "different metrics .*0-1 error.*mean squared error.* same metric="),
-        ([FOREST, REPORTS["score"]], None, "roc_auc, greater is better"),
+        ([], "no reports"),
+        ({}, "no reports"),
+        (FOREST, "pass a list of reports"),
+        ("reports", "pass a list of reports"),
+        (7, "pass a list of reports"),
+        (np.array(7), "pass a list of reports"),
+        ([FOREST, "model"], "Entry 1 of reports is of type str"),
+        ({"a": FOREST, " ": DIGITS}, "not a text with letters"),
+        ({3: FOREST}, "not a text with letters"),
+        ([FOREST, REPORTS["regression"]], "different metrics .*0-1 error.*mean squared error.* same metric="),
+        ([FOREST, REPORTS["score"]], "roc_auc, greater is better"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(given: Any, names: Any, message: str) -> None:
+def test_what_cannot_be_compared_is_refused(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        ens_plugin.compare(given, names)
+        ens_plugin.compare(given)
 
 
 def test_intervals_of_other_levels_are_refused() -> None:
@@ -128,7 +118,7 @@ def test_the_axes_of_a_metric_name_its_positive_label_and_take_no_other() -> Non
 def test_the_chart_has_a_colour_and_a_name_for_each_curve() -> None:
     ax = Figure(layout="constrained").subplots()
     names = ["forest", "digits", "_capped", "$x$"]
-    compared = ens_plugin.compare([FOREST, DIGITS, CAPPED, FOREST], names=names)
+    compared = ens_plugin.compare(dict(zip(names, (FOREST, DIGITS, CAPPED, FOREST), strict=True)))
     assert compared.plot(ax=ax) is ax
     assert plt.get_fignums() == []
     legend = ax.get_legend()
@@ -239,7 +229,7 @@ def test_a_copy_of_a_report_and_a_pickled_one_are_still_compared_row_by_row(
     deep: EnsembleReport, stumps: EnsembleReport
 ) -> None:
     for other in (replace(stumps, created=""), pickle.loads(pickle.dumps(stumps)), with_doubts(stumps, "Few.")):
-        assert ens_plugin.compare([deep, other], names=["a", "b"]).differences["b"].n_rows == Y.size
+        assert ens_plugin.compare({"a": deep, "b": other}).differences["b"].n_rows == Y.size
 
 
 def test_the_rows_of_a_report_are_not_in_its_json(deep: EnsembleReport) -> None:

@@ -168,12 +168,6 @@ def test_charts_are_forgotten_with_their_figures() -> None:
     assert line() is None
 
 
-def test_curve_plot_draws_on_the_given_axes_only() -> None:
-    ax = new_axes()
-    assert REPORTS["classification"].error_curve.plot(ax=ax) is ax
-    assert plt.get_fignums() == []
-
-
 def test_without_axes_a_new_figure_is_made() -> None:
     ax = plot_error_curve(REPORTS["classification"].error_curve)
     try:
