@@ -6,7 +6,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,24 +24,18 @@ from ens_plugin.analysis.arguments import (
     refuse_weighted_metric,
     resolve_options,
 )
-from ens_plugin.analysis.copies import RepeatedRows, find_repeats, hash_rows
 from ens_plugin.analysis.evidence import sample_limit, sampling_seed
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.proof import prove_by_rows
-from ens_plugin.analysis.rows import compare_with_stored
-from ens_plugin.analysis.steps import step_findings
-from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import counted
-from ens_plugin.errors import BagError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.errors import DataMismatchError, InputError, UnsupportedModelError
 from ens_plugin.report.ensemble_report import EnsembleReport
-from ens_plugin.report.result import with_findings
 from ens_plugin.spark.columns import (
     Columns,
     RowCounts,
     as_names,
     check_columns,
     check_frame,
-    check_positions,
     collected,
     collected_table,
     count_rows,
@@ -51,13 +45,9 @@ from ens_plugin.spark.columns import (
 )
 from ens_plugin.spark.partition import (
     MERGED_AT_ONCE,
-    ROW,
     Part,
     Plan,
     Problems,
-    Rows,
-    codes_or_values,
-    copies_finding,
     from_bytes,
     in_content_order,
     in_row_order,
@@ -70,8 +60,6 @@ from ens_plugin.spark.partition import (
 )
 
 FEW_ROWS = 4_000_000  # whose parts the driver merges itself
-# Of a table whose rows are read once more on the driver, which bounds memory.
-MOST_VALUES = 2_000_000
 LARGEST_KEY = int(np.iinfo(np.uint64).max)
 LOGGER = logging.getLogger(__name__)
 COLUMN = "part"
@@ -118,17 +106,6 @@ def gather(rows: Any, content: bytes, plan: Plan, counts: RowCounts) -> Part:
     return merge_parts([from_bytes(content) for content in contents], limit)
 
 
-def all_rows(rows: Any, plan: Plan, n_rows: int) -> Rows | None:
-    """Return all rows of a DataFrame in the order of their positions; None of more values than a second look takes."""
-    if n_rows > MOST_VALUES:
-        return None
-    n_columns = rows_of(collected_table(rows.limit(1)), plan).features.shape[1]
-    if n_rows * n_columns > MOST_VALUES:
-        return None
-    # The order of the training rows, in which a look at some of them takes the same ones as on one machine.
-    return rows_of(collected_table(rows).sort_by(ROW), plan)
-
-
 def _batch(part: Part) -> Any:
     import pyarrow as pa
 
@@ -154,7 +131,7 @@ class SparkInput(NamedTuple):
     feature_cols: Sequence[str] | str
 
 
-def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None, data: str) -> SparkInput:
+def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None) -> SparkInput:
     """Return the ensemble of a Spark model, the rows with the stages before it applied, and its feature columns."""
     if not is_spark_model(model):
         if feature_cols is None:
@@ -164,11 +141,6 @@ def behind_stages(model: Any, df: Any, feature_cols: Sequence[str] | str | None,
             )
         return SparkInput(model, df, feature_cols)
     stages, inner = stages_and_model(model)
-    if data == "oob":
-        raise BagError(
-            f"The in-bag rows of this {type(inner).__name__} are not known, because Spark trained it on several "
-            'machines. Pass data="holdout" with rows that were not used for training.'
-        )
     ensemble = inner_ensemble(inner)
     columns = _own_columns(inner) if feature_cols is None else feature_cols
     return SparkInput(ensemble, _transformed(stages, df), columns)
@@ -203,7 +175,6 @@ def analyze(
     feature_cols: Sequence[str] | str | None = None,
     row_id_col: str | None = None,
     weight_col: str | None = None,
-    data: Literal["oob", "holdout"] = "holdout",
     metric: Metric | None = AnalysisOptions.metric,
     positive_label: object = None,
     criterion: str = AnalysisOptions.criterion,
@@ -212,12 +183,12 @@ def analyze(
     interval_level: float = AnalysisOptions.interval_level,
     random_state: int | None = AnalysisOptions.random_state,
 ) -> EnsembleReport:
-    """Return the report of :func:`ens_plugin.analyze` on the rows of a Spark DataFrame.
+    """Return the report of :func:`ens_plugin.analyze` on held-out rows of a Spark DataFrame.
 
     The model is sent to every executor once.  Executors return how many rows are of each kind, and the votes on at most
     20 000 sampled rows, whatever the number of rows.  The argument `groups` of :func:`ens_plugin.analyze` is not
-    supported here: every executor would need the group of every row.  Copies among training rows are found in a sample
-    of the rows' hashes.
+    supported here: every executor would need the group of every row.  Training rows are analysed by
+    :func:`ens_plugin.analyze` on the machine that trained the model.
 
     Parameters
     ----------
@@ -225,19 +196,17 @@ def analyze(
         As for :func:`ens_plugin.analyze`; besides, a PipelineModel of Spark that ends with a forest, and models of
         ``xgboost.spark``.
     df : pyspark.sql.DataFrame
-        The rows.  It is read twice: its labels and weights first, then everything.
+        Rows that were not used for training.  It is read twice: its labels and weights first, then everything.
     label_col : str
         Column with the true labels or values.
     feature_cols : sequence of str, or str, optional
         Columns that the model was trained on, in the same order; or one column of arrays or vectors.  A model of Spark
         ML or ``xgboost.spark`` has the names of its columns, so they may be left out.
     row_id_col : str, optional
-        Column with each row's position, 0, 1, 2, ..., in the training data.  For held-out rows any distinct
-        numbers suffice; with positions, the sampled rows are those that :func:`ens_plugin.analyze` samples.
+        Column with a number of its own for each row.  With positions, 0, 1, 2, ..., the sampled rows are those that
+        :func:`ens_plugin.analyze` samples.
     weight_col : str, optional
         Column with the weights of the rows in the evaluation.
-    data : {"holdout", "oob"}, default="holdout"
-        With ``"oob"``, the DataFrame holds exactly the training rows, in any order, and `row_id_col` is needed.
     metric, criterion, tolerance, max_size, interval_level, random_state
         As for :func:`ens_plugin.analyze`; a metric is computed on the sampled rows, at most 20 000, by the driver, and
         the report has their number.
@@ -268,7 +237,7 @@ def analyze(
     >>> report = spark.analyze(forest, df, label_col="label", feature_cols=[*X.columns])  # doctest: +SKIP
     """
     options = AnalysisOptions(
-        data=data,
+        data="holdout",
         metric=metric_of_label(metric, positive_label),
         criterion=criterion,
         tolerance=tolerance,
@@ -276,44 +245,20 @@ def analyze(
         interval_level=interval_level,
         random_state=random_state,
     )
-    return analyze_frame(model, df, NamedColumns(label_col, feature_cols, row_id_col, weight_col), options)
-
-
-class NamedColumns(NamedTuple):
-    """The columns of :func:`analyze`, as the user named them."""
-
-    label: str
-    features: Sequence[str] | str | None
-    row: str | None
-    weight: str | None
-
-
-def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOptions) -> EnsembleReport:
-    """Return the report of :func:`analyze` from its options; `sample_weight`, `groups` and `n_jobs` are not read."""
     require_spark()
     check_frame(df)
-    data = options.data
-    model, df, feature_cols = behind_stages(model, df, named.features, data)
+    model, df, feature_cols = behind_stages(model, df, feature_cols)
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
     refuse_own_weights(adapter, "The analysis of a Spark DataFrame")
     refuse_own_loss(adapter, "The analysis of a Spark DataFrame")
     settings = resolve_options(adapter, options)
-    if named.weight is not None:
+    if weight_col is not None:
         refuse_weighted_metric(settings.metric, "weight_col")
-    if data == "oob" and named.row is None:
-        raise InputError(
-            "data='oob' needs row_id_col, the column with each row's position 0, 1, 2, ... in the training data, which "
-            "decides for which members a row is out of bag. Add it before training, or pass held-out rows with "
-            "data='holdout'."
-        )
-    columns = Columns(named.label, as_names(feature_cols, "feature_cols"), named.row, named.weight)
+    columns = Columns(label_col, as_names(feature_cols, "feature_cols"), row_id_col, weight_col)
     check_columns(df, columns, adapter, is_wrapped=ensemble is not model)
     content = pickled_model(adapter.portable() if model is ensemble else model, adapter)
     counts = count_rows(df, columns, adapter)
-    if data == "oob":
-        adapter.distributed_bags(counts.all, 0)
-        check_positions(df.sparkSession, counts, str(named.row))
     kinds = dict(df.dtypes)
     has_words = any(kinds[name] == "string" for name in columns.features)
     limit = sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size))
@@ -323,65 +268,30 @@ def analyze_frame(model: Any, df: Any, named: NamedColumns, options: AnalysisOpt
         sample_limit=limit,
         sampling_seed=sampling_seed(np.random.default_rng(settings.random_state)),
         highest_key=_highest_key(counts, limit),
-        n_trained=counts.all if data == "oob" else None,
-        candidate=0,
     )
     rows = selected(df, columns)
-    part, bag_proof = _proved(rows, content, plan, adapter, counts)
+    part = gather(rows, content, plan, counts)
+    _refuse_problems(part.problems, counts)
     assert part.kept is not None
-    n_repeated, doubts = copies_finding(part.marks, counts.all, lambda: _repeats(rows, plan, adapter, counts))
     if plan.highest_key < LARGEST_KEY:
-        refuse_alike_rows(part.kept, named.row)
-    elif named.row is not None:
-        _refuse_repeated_rows(part.kept.row, named.row)
+        refuse_alike_rows(part.kept, row_id_col)
+    elif row_id_col is not None:
+        _refuse_repeated_rows(part.kept.row, row_id_col)
     kept = in_row_order(part.kept)
-    if data == "holdout" and adapter.are_training_outputs(kept.outputs, kept.target):
+    if adapter.are_training_outputs(kept.outputs, kept.target):
         raise DataMismatchError(
             "These are rows that the model was trained on. As held-out rows they would make the error far too low. "
-            'Pass data="oob" and row_id_col to use the members '
-            "that each row is out of bag for, or pass rows that were not used for training."
+            "Pass rows that were not used for training, or analyse these by ens_plugin.analyze."
         )
     if adapter.classes is not None:
         kept = in_content_order(adapter, kept)
-    tallied = replace(tallied_rows(adapter, replace(part, kept=kept)), proof=bag_proof)
+    tallied = tallied_rows(adapter, replace(part, kept=kept))
     with threadpool_limits(limits=1, user_api="blas"):
-        if data == "oob":
-            compare_with_stored(adapter, tallied.sample, kept.row)
         known = KnownRows(sampled_labels=target_labels(kept.target, adapter.classes), has_own_labels=True)
         report = build_report(adapter, tallied, settings, known)
-    report = with_findings(report, doubts)
-    if data == "oob":
-        report = with_findings(report, step_findings(model, None, None, not_judged="its rows are on a cluster"))
     # Of these rows a stored copy of the model is recognised; the driver lets all members predict them.
     proof = prove_by_rows(model, rows_of(collected_table(rows.limit(512)), plan).features)
-    return replace(report, basis=replace(report.basis, n_repeated=n_repeated), proof=proof)
-
-
-def _proved(
-    rows: Any, content: bytes, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts
-) -> tuple[Part, BagProof]:
-    """Return the sums over all rows, and the proof, for the first candidate of the bags that is proved."""
-    first_error: DataMismatchError | BagError | None = None
-    while True:
-        part = gather(rows, content, plan, counts)
-        _refuse_problems(part.problems, counts)
-        if plan.n_trained is None:
-            return part, BagProof()
-        try:
-            return part, adapter.distributed_bags(plan.n_trained, plan.candidate).prove(part.proof)
-        except (DataMismatchError, BagError) as error:
-            first_error = first_error or error
-        plan = replace(plan, candidate=plan.candidate + 1)
-        try:
-            adapter.distributed_bags(counts.all, plan.candidate)
-        except BagError:
-            raise first_error from None
-
-
-def _repeats(df: Any, plan: Plan, adapter: EnsembleAdapter, counts: RowCounts) -> RepeatedRows | None:
-    """Return which rows are copies by all rows, as on one machine; None of tables too large for a second look."""
-    rows = all_rows(df, plan, counts.all)
-    return None if rows is None else find_repeats(hash_rows(None, rows.features), codes_or_values(rows, adapter))
+    return replace(report, proof=proof)
 
 
 def _refuse_repeated_rows(row: NDArray[np.int64], name: str) -> None:

@@ -19,7 +19,7 @@ from ens_plugin.adapters.custom import CustomEnsemble
 from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.unwrap import java_reason
 from ens_plugin.core.validation import counted
-from ens_plugin.errors import ClusterError, DataMismatchError, InputError, UnsupportedModelError
+from ens_plugin.errors import ClusterError, InputError, UnsupportedModelError
 from ens_plugin.spark.partition import ROW, TARGET, WEIGHT
 
 NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
@@ -254,8 +254,6 @@ def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts
     if columns.row is not None:
         row = F.col(quoted(columns.row))
         sums["no_row"] = F.count(F.lit(1)) - F.count(row)
-        sums["first_row"], sums["last_row"] = F.min(row), F.max(row)
-        sums["fingerprint"] = F.bit_xor(F.xxhash64(row.cast("bigint")))
     found = collected(
         df.withColumn(part, F.spark_partition_id()).agg(*(value.alias(name) for name, value in sums.items()))
     )[0].asDict()
@@ -263,21 +261,6 @@ def count_rows(df: Any, columns: Columns, adapter: EnsembleAdapter) -> RowCounts
     _check_weights(found, columns.weight)
     _check_rows(found, columns.row)
     return RowCounts(found["rows"], found.get("weighted", found["rows"]), found)
-
-
-def check_positions(session: Any, counts: RowCounts, name: str) -> None:
-    """Raise DataMismatchError unless the rows' positions are 0, 1, 2, ..., each once."""
-    from pyspark.sql import functions as F
-
-    found, n_rows = counts.found, counts.all
-    expected = collected(session.range(n_rows).agg(F.bit_xor(F.xxhash64(F.col("id")))))[0][0]
-    if (found["first_row"], found["last_row"], found["fingerprint"]) != (0, n_rows - 1, expected):
-        raise DataMismatchError(
-            f"Column {name!r} holds numbers from {found['first_row']} to {found['last_row']} in "
-            f"{counted(n_rows, 'row')}, not each of 0 to {n_rows - 1} once. It must hold each row's position in the "
-            "training data, and all training "
-            'rows must be there. For rows that were not used for training pass data="holdout".'
-        )
 
 
 def _count(F: Any, condition: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -17,101 +17,20 @@ from joblib import parallel_config
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, ProofStatistics, merge_sums
+from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.adapters.unwrap import inner_ensemble, unwrap
-from ens_plugin.analysis.copies import RepeatedRows, hash_rows, record_hashes, row_hashes
 from ens_plugin.analysis.evidence import BlockReader, Evidence, TalliedBlock, block_rows, label_count
-from ens_plugin.core.alike_rows import FEWEST_COPIED, column_halves
 from ens_plugin.core.losses import LossMoments, loss_moments
 from ens_plugin.core.sample import Sample, content_order, sample_keys, smallest_keys
 from ens_plugin.core.tally import LabelTally, RowBlock, Tally, ValueTally, select_rows
 from ens_plugin.core.validation import FloatArray, IntArray, counted
 from ens_plugin.core.weights import RowWeight
 from ens_plugin.errors import EnsPluginError, InputError
-from ens_plugin.findings import Finding, finding
 
-Marks = NDArray[np.uint64]
-
-N_SPLITS = 4  # of the columns into halves
-MARKED_ROWS = 20_000  # whose hashes reach the driver
-WHOLE = 0  # the part of a mark that is of the whole record
 MERGED_AT_ONCE = 16
 TARGET, WEIGHT, ROW = "__target", "__weight", "__row"
-# The columns of sampled rows that have an entry for each member.
-BY_MEMBER = ("outputs", "counted")
-REMEDIES = (
-    "A row with a copy in a member's bag is not really out of bag, so the out-of-bag error may be far too low. Train "
-    "without the copies, or analyse the rows on one machine with ens_plugin.analyze and its groups=."
-)
-
-
-def row_marks(features: Any, rows: Any, target: NDArray[Any], n_rows: int) -> Marks:
-    """Return hashes of rows of a block, by which equal and nearly equal rows are found, also in other blocks."""
-    # A row is kept, for its whole record and for each half of its columns, if the hash is small: rows that share it
-    # are then kept, too.
-    hashed = hash_rows(features, rows)
-    if hashed is None:
-        return np.zeros((3, 0), dtype=np.uint64)
-    records = record_hashes(hashed.hashes, target)
-    halves = row_hashes(hashed.table, column_halves(hashed.table.shape[1])[: 2 * N_SPLITS])
-    bound = np.uint64(min(MARKED_ROWS / n_rows, 1.0) * (2.0**64 - 2.0**12))
-    marks = []
-    for half, hashes in enumerate([records, *halves]):
-        kept = hashes <= bound if n_rows > MARKED_ROWS else np.ones(hashes.size, dtype=bool)
-        found = np.full(np.count_nonzero(kept), half, dtype=np.uint64)
-        marks.append(np.stack([found, hashes[kept], records[kept]]))
-    return merge_marks(marks)
-
-
-def merge_marks(marks: list[Marks]) -> Marks:
-    """Return the hashes of several disjoint blocks together, in an order that does not depend on that of the blocks."""
-    merged = np.concatenate(marks, axis=1)
-    return merged[:, np.lexsort(merged[::-1])]
-
-
-def repeated_shares(marks: Marks) -> tuple[float, float]:
-    """Return the share of rows whose record occurs more than once, and of rows that look like copies."""
-    # The first is exact for the sampled records; the second counts, for each split of the columns, repeated rows whose
-    # values in the worse of its halves no other record has. A few records may be blank forms.
-    whole = marks[1:, marks[0] == WHOLE]
-    n_rows, repeated = max(whole.shape[1], 1), _repeated(whole)
-    if np.unique(whole[1, repeated]).size < FEWEST_COPIED:
-        return repeated.sum() / n_rows, 0.0
-    lone = [_lone_share(marks[1:, marks[0] == half]) for half in range(1, 2 * N_SPLITS + 1)]
-    worse = np.maximum(lone[::2], lone[1::2])
-    return repeated.sum() / n_rows, repeated.sum() / n_rows * float(np.mean(worse))
-
-
-def _repeated(marks: Marks) -> NDArray[np.bool_]:
-    """Return which rows are of a record that occurs more than once."""
-    _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
-    return np.asarray(copies[record] > 1)
-
-
-def _lone_share(marks: Marks) -> float:
-    """Return the share of repeated rows with values in half of the columns that no other record has."""
-    _, half, alike = np.unique(marks[0], return_inverse=True, return_counts=True)
-    _, record, copies = np.unique(marks[1], return_inverse=True, return_counts=True)
-    repeated = copies[record] > 1
-    return float(np.mean((alike[half] == copies[record])[repeated])) if repeated.any() else 0.0
-
-
-def copies_finding(
-    marks: Marks | None, n_rows: int, look_again: Callable[[], RepeatedRows | None] = lambda: None
-) -> tuple[int, tuple[Finding, ...]]:
-    """Return the number of repeated rows, and a doubt where more than one row in a hundred looks like a copy."""
-    if marks is None:
-        return 0, ()
-    repeated, copied = repeated_shares(marks)
-    whole = look_again() if repeated else None
-    if whole is not None:
-        copied = float(np.mean(whole.copied))
-    found = f"About {100 * copied:.2g} % of {n_rows} rows look like copies of another row: same features, same target."
-    n_repeated = round(repeated * n_rows)
-    if copied <= 0.01:
-        return n_repeated, ()
-    return n_repeated, (finding("copies", f"{found} {REMEDIES}", n_copied=copied * n_rows),)
+BY_MEMBER = "outputs"  # the column of sampled rows that has an entry for each member
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +38,6 @@ class KeptRows:
     """Sampled rows with the outputs of every member."""
 
     outputs: NDArray[np.generic]  # shape (n_members, n_rows) or (n_members, n_rows, n_labels)
-    counted: NDArray[np.uint8]  # whether each output counts, as bits, eight members to the byte
     target: NDArray[np.generic]
     weight: FloatArray
     key: NDArray[np.uint64]  # the rows with the smallest keys are the sample
@@ -129,7 +47,7 @@ class KeptRows:
     def take(self, rows: NDArray[np.intp]) -> KeptRows:
         """Return the rows at the given positions."""
         columns = vars(self).items()
-        return KeptRows(*(values[:, rows] if name in BY_MEMBER else values[rows] for name, values in columns))
+        return KeptRows(*(values[:, rows] if name == BY_MEMBER else values[rows] for name, values in columns))
 
 
 @dataclass(frozen=True)
@@ -185,20 +103,15 @@ class Part:
     kinds: Kinds | None = None
     moments: LossMoments | None = None  # of the squared error of values
     kept: KeptRows | None = None
-    marks: Marks | None = None  # hashes of training rows, to find copies by
-    proof: ProofStatistics = field(default_factory=ProofStatistics)
     problems: Problems = field(default_factory=Problems)
 
 
 def merge_parts(parts: Sequence[Part], sample_limit: int) -> Part:
     """Return the record of several disjoint parts of the data, with at most `sample_limit` sampled rows."""
     kinds = [part.kinds for part in parts if part.kinds is not None]
-    marks = [part.marks for part in parts if part.marks is not None]
     merged = Part(
         kinds=merge_kinds(kinds) if kinds else None,
         kept=_kept([part.kept for part in parts if part.kept is not None], sample_limit),
-        marks=merge_marks(marks) if marks else None,
-        proof=merge_sums([part.proof for part in parts]),
     )
     moments, problems = None, Problems()
     for part in parts:
@@ -212,7 +125,7 @@ def _kept(parts: list[KeptRows], limit: int) -> KeptRows | None:
     if not parts:
         return None
     rows = KeptRows(
-        *(np.concatenate([vars(part)[name] for part in parts], axis=int(name in BY_MEMBER)) for name in vars(parts[0]))
+        *(np.concatenate([vars(part)[name] for part in parts], axis=int(name == BY_MEMBER)) for name in vars(parts[0]))
     )
     return rows.take(smallest_keys(rows.key, limit))
 
@@ -253,8 +166,6 @@ class Plan:
     sample_limit: int
     sampling_seed: int
     highest_key: int  # of a sampled row, also where few rows are below it
-    n_trained: int | None  # number of training rows, if the DataFrame holds them; None for held-out rows
-    candidate: int  # index of the possible draw of the bags that is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,12 +185,6 @@ def load_model(content: bytes) -> tuple[Any, EnsembleAdapter]:
     return model, adapter_class(inner_ensemble(model))
 
 
-@lru_cache(maxsize=1)
-def load_bags(content: bytes, n_trained: int, candidate: int) -> DistributedBags:
-    """Return the bags of a model's training rows by row position, cached in each worker process."""
-    return load_model(content)[1].distributed_bags(n_trained, candidate)
-
-
 def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan) -> Part:
     """Return the sums over the rows of one partition, predicted by every member."""
     filled = (batch for batch in batches if batch.num_rows)
@@ -287,7 +192,6 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
     if first is None:
         return Part()
     model, adapter = load_model(content)
-    row_bags = None if plan.n_trained is None else load_bags(content, plan.n_trained, plan.candidate)
     part = Part()
     waiting: list[Part] = []
     checked = False
@@ -295,7 +199,7 @@ def read_partition(batches: Iterable[pa.RecordBatch], content: bytes, plan: Plan
         for table in _blocks(chain([first], filled), block_rows(adapter, 2**16)):
             try:
                 rows = rows_of(table, plan)
-                waiting.append(_read_block(model, adapter, row_bags, rows, plan, check=not checked))
+                waiting.append(_read_block(model, adapter, rows, plan, check=not checked))
                 checked = True
             except EnsPluginError as error:
                 bad_values = _bad_values(table, plan.features)
@@ -362,21 +266,15 @@ def _numbers(column: pa.Array | pa.ChunkedArray) -> FloatArray:
     return np.asarray(column.to_pandas().to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _read_block(
-    model: Any, adapter: EnsembleAdapter, row_bags: DistributedBags | None, rows: Rows, plan: Plan, *, check: bool
-) -> Part:
-    features = adapter.prepare(unwrap(model, rows.features, are_fresh=row_bags is None)[1])
+def _read_block(model: Any, adapter: EnsembleAdapter, rows: Rows, plan: Plan, *, check: bool) -> Part:
+    features = adapter.prepare(unwrap(model, rows.features, are_fresh=True)[1])
     if check:
         adapter.check_members(features)
     target = codes_or_values(rows, adapter)
-    bags = None if row_bags is None else row_bags.at(rows.row, target)
-    marks = None if plan.n_trained is None else row_marks(features, rows.features, target, plan.n_trained)
-    proof = ProofStatistics() if bags is None or row_bags is None else row_bags.sums(rows.row, features, target, bags)
     keys = sample_keys(rows.row, plan.sampling_seed)
     sampled = np.flatnonzero((keys <= np.uint64(plan.highest_key)) & (rows.weight > 0))
-    reader = BlockReader(adapter, features, bags, target, rows.weight, sampled)
-    part = _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled])
-    return replace(part, proof=proof, marks=marks)
+    reader = BlockReader(adapter, features, None, target, rows.weight, sampled)
+    return _part(reader.read(slice(0, target.size)), adapter, rows, target, keys[sampled])
 
 
 def codes_or_values(rows: Rows, adapter: EnsembleAdapter) -> NDArray[Any]:
@@ -398,7 +296,6 @@ def _part(
         moments=moments,
         kept=KeptRows(
             sample.block.outputs,
-            np.packbits(sample.block.counted, axis=0),
             sample.block.target,
             sample.weight,
             keys,
@@ -468,5 +365,5 @@ def refuse_alike_rows(kept: KeptRows, name: str | None) -> None:
 
 
 def _kept_block(adapter: EnsembleAdapter, kept: KeptRows) -> RowBlock:
-    counted = np.unpackbits(kept.counted, axis=0, count=adapter.n_members).view(np.bool_)
-    return RowBlock(kept.outputs, counted, kept.target, label_count(adapter))
+    everyone = np.ones((adapter.n_members, kept.target.size), dtype=np.bool_)
+    return RowBlock(kept.outputs, everyone, kept.target, label_count(adapter))

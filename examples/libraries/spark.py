@@ -18,16 +18,15 @@ from ens_plugin import spark
 def main() -> None:
     data = load_breast_cancer(as_frame=True)
     features = list(data.data.columns)
-    forest = RandomForestClassifier(200, random_state=0).fit(data.data, data.target)
+    forest = RandomForestClassifier(200, random_state=0).fit(data.data[::2], data.target[::2])
 
     # Executors are to run in the Python that this is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.showConsoleProgress", "false")
     session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
-    table = data.frame.assign(row=range(len(data.frame)))
-    rows = session.createDataFrame(table).repartition(4)
+    rows = session.createDataFrame(data.frame[1::2]).repartition(4)
 
-    report = spark.analyze(forest, rows, label_col="target", feature_cols=features, row_id_col="row", data="oob")
+    report = spark.analyze(forest, rows, label_col="target", feature_cols=features)
     print(f"{rows.rdd.getNumPartitions()} partitions, in no order.\n")
     print(report.summary())
     session.stop()

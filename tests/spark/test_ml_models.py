@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import ens_plugin
 from ens_plugin import spark
 from ens_plugin.adapters import find_adapter
-from ens_plugin.errors import BagError, ClusterError, InputError, NotFittedError, UnsupportedModelError
+from ens_plugin.errors import ClusterError, InputError, NotFittedError, UnsupportedModelError
 from tests.extras import INSTALL
 from tests.spark.cases import largest_difference
 
@@ -163,8 +163,6 @@ def test_models_of_xgboost_spark_are_judged_by_their_booster(session: Any, targe
     rest = table()[500:]
     local = ens_plugin.analyze(model, rest[NUMBERS], rest[LABELS[target]].to_numpy(), data="holdout", n_jobs=1)
     assert largest_difference(local, report) < ROUNDING
-    with pytest.raises(BagError, match="several machines"):
-        spark.analyze(model, held_out(session), label_col=LABELS[target], data="oob", row_id_col="kind")
 
 
 def test_missing_value_that_the_booster_does_not_know_is_refused(session: Any) -> None:
@@ -246,11 +244,6 @@ def test_boosted_trees_of_spark_are_refused(session: Any) -> None:
 def test_rows_that_a_stage_refuses(session: Any) -> None:
     with pytest.raises(InputError, match="VectorAssembler before the ensemble refuses"):
         spark.analyze(fitted_pipeline("two"), held_out(session).drop("x1"), label_col="two")
-
-
-def test_training_rows_are_refused(session: Any) -> None:
-    with pytest.raises(BagError, match=r"RandomForestClassificationModel .*holdout"):
-        spark.analyze(fitted_pipeline("two"), held_out(session), label_col="two", data="oob", row_id_col="kind")
 
 
 def test_nothing_is_left_on_the_disk(session: Any, tmp_path: Path) -> None:

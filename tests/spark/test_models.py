@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ens_plugin.errors import BagError, InputError
+from ens_plugin.errors import InputError
 from ens_plugin.spark import behind_stages
 from tests.adapters.unwrap.test_spark_wrappers import pipeline, stand_in
 from tests.extras import NEEDS_PYSPARK
@@ -43,31 +43,25 @@ class Breaks:
 
 def test_all_stages_are_applied_in_their_order() -> None:
     inner = forest(featuresCol="vectors")
-    found = behind_stages(pipeline(Adds("a"), Adds("b"), pipeline(Adds("c"), inner)), "rows", None, "holdout")
+    found = behind_stages(pipeline(Adds("a"), Adds("b"), pipeline(Adds("c"), inner)), "rows", None)
     assert found == (inner, "rows a b c", "vectors")
 
 
 def test_columns_that_are_named_count_more_than_those_of_the_model() -> None:
-    assert behind_stages(forest(featuresCol="vectors"), "rows", ["other"], "holdout").feature_cols == ["other"]
+    assert behind_stages(forest(featuresCol="vectors"), "rows", ["other"]).feature_cols == ["other"]
 
 
 def test_several_columns_of_xgboost_count_more_than_the_one_that_is_set_by_default() -> None:
     model = forest(features_cols=("a", "b"), featuresCol="features")
-    assert behind_stages(model, "rows", None, "holdout").feature_cols == ["a", "b"]
+    assert behind_stages(model, "rows", None).feature_cols == ["a", "b"]
     model = forest(features_cols=(), featuresCol="features")
-    assert behind_stages(model, "rows", None, "holdout").feature_cols == "features"
+    assert behind_stages(model, "rows", None).feature_cols == "features"
 
 
 def test_other_models_need_their_columns_named() -> None:
     with pytest.raises(InputError, match="feature_cols is missing"):
-        behind_stages("any model", "rows", None, "holdout")
-    assert behind_stages("any model", "rows", "a", "oob") == ("any model", "rows", "a")
-
-
-def test_training_rows_of_spark_are_refused_before_any_stage() -> None:
-    model = pipeline(Breaks(AssertionError()), forest(featuresCol="vectors"))
-    with pytest.raises(BagError, match=r"this RandomForestClassificationModel are not known.*holdout"):
-        behind_stages(model, "rows", None, "oob")
+        behind_stages("any model", "rows", None)
+    assert behind_stages("any model", "rows", "a") == ("any model", "rows", "a")
 
 
 def test_stage_that_refuses_gives_its_reason() -> None:
@@ -75,4 +69,4 @@ def test_stage_that_refuses_gives_its_reason() -> None:
 
     model = pipeline(Adds("a"), Breaks(AnalysisException("No x1 here.\n'Project")), forest(featuresCol="vectors"))
     with pytest.raises(InputError, match=r"^Stage Breaks before the ensemble refuses the DataFrame: No x1 here\. Pass"):
-        behind_stages(model, "rows", None, "holdout")
+        behind_stages(model, "rows", None)

@@ -25,7 +25,7 @@ from ens_plugin.spark.partition import (
     read_partition,
     to_bytes,
 )
-from tests.spark.cases import COLUMNS, fitted, held_out, trained_on
+from tests.spark.cases import COLUMNS, fitted, held_out
 
 ROUNDING = 1e-12
 N_ROWS = 300
@@ -42,8 +42,6 @@ def plan_of(kind: str, **changes: Any) -> Plan:
         "sample_limit": sample_limit(adapter, 0 if adapter.classes is None else int(adapter.classes.size)),
         "sampling_seed": SEED,
         "highest_key": LARGEST_KEY,
-        "n_trained": None,
-        "candidate": 0,
     }
     return Plan(**{**options, **changes})
 
@@ -59,10 +57,8 @@ def content_of(name: str) -> bytes:
 
 
 @cache
-def rows_of(name: str, *, oob: bool = False) -> pd.DataFrame:
-    frame = trained_on(name) if oob else held_out(name, N_ROWS)
-    if oob:
-        frame["w"] = np.random.default_rng(5).integers(0, 3, len(frame))
+def rows_of(name: str) -> pd.DataFrame:
+    frame = held_out(name, N_ROWS)
     frame["w"] = frame["w"] * 0.7
     return frame
 
@@ -88,8 +84,4 @@ def merged(parts: list[Part], limit: int, arity: int) -> Part:
         ]
     part = merge_parts(parts, limit)
     assert part.kept is not None
-    kept = in_row_order(part.kept)
-    is_oob = np.unpackbits(kept.counted, axis=0, count=len(kept.outputs)).reshape(*kept.outputs.shape[:2], -1)
-    # The outputs of members for rows in their bags count nowhere.
-    counted = np.where(is_oob[:, :, 0] if kept.outputs.ndim == 2 else is_oob, kept.outputs, 0)
-    return replace(part, kept=replace(kept, outputs=counted))
+    return replace(part, kept=in_row_order(part.kept))

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.ensemble import ExtraTreesRegressor
 
 import ens_plugin
 from ens_plugin import EnsembleReport
@@ -14,41 +13,39 @@ from ens_plugin.adapters import EnsembleAdapter, find_adapter
 from ens_plugin.adapters.members import label_codes
 from ens_plugin.analysis import AnalysisOptions, Evidence, resolve_options, tally_rows
 from ens_plugin.analysis.analyze import KnownRows, build_report
-from ens_plugin.spark.partition import Part, in_content_order, read_partition, tallied_rows
+from ens_plugin.spark.partition import Part, in_content_order, tallied_rows
 from tests.spark.cases import fitted, in_order, largest_difference
-from tests.spark.partitions.parts import KINDS, ROUNDING, as_sent, batch, merged, plan_of, read, rows_of
+from tests.spark.partitions.parts import KINDS, ROUNDING, merged, plan_of, read, rows_of
 
 COLUMNS_OF_TALLIES = ("wrong_members", "error", "is_wrong")
 
 
-def seven_parts(kind: str, *, oob: bool) -> tuple[EnsembleAdapter, Part]:
+def seven_parts(kind: str) -> tuple[EnsembleAdapter, Part]:
     """All rows by way of seven partitions, shuffled."""
     name = KINDS[kind]
-    frame = rows_of(name, oob=oob)
-    plan = plan_of(kind, n_trained=len(frame) if oob else None, sample_limit=120)
+    frame = rows_of(name)
+    plan = plan_of(kind, sample_limit=120)
     order = np.random.default_rng(3).permutation(len(frame))
     partitions = [[frame.iloc[rows] for rows in np.array_split(part, 2)] for part in np.array_split(order, 7)]
     adapter = find_adapter(fitted(name))
     return adapter, merged(read(kind, plan, partitions), plan.sample_limit, 3)
 
 
-def local_evidence(kind: str, *, oob: bool) -> Evidence:
+def local_evidence(kind: str) -> Evidence:
     """The same rows' evidence on one machine."""
     name = KINDS[kind]
-    X, y, weight = in_order(rows_of(name, oob=oob))
+    X, y, weight = in_order(rows_of(name))
     adapter = find_adapter(fitted(name))
     features = adapter.prepare(X)
     codes = y if adapter.classes is None else label_codes(y, adapter.classes)
-    bags = adapter.bags(X, features, y) if oob else None
-    return tally_rows(adapter, features, bags, codes, weight, rng=np.random.default_rng(0), progress=None)
+    return tally_rows(adapter, features, None, codes, weight, rng=np.random.default_rng(0), progress=None)
 
 
-@pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_sums_up_to_that_of_one_machine(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
-    adapter, part = seven_parts(kind, oob=oob)
-    found, local = tallied_rows(adapter, part), local_evidence(kind, oob=oob)
+    adapter, part = seven_parts(kind)
+    found, local = tallied_rows(adapter, part), local_evidence(kind)
     assert found.weight.n_rows == local.weight.n_rows
     assert found.weight.n_effective == pytest.approx(local.weight.n_effective, rel=ROUNDING)
     for trials in np.unique(local.tally.trials):
@@ -65,38 +62,23 @@ def test_evidence_sums_up_to_that_of_one_machine(kind: str, oob: bool, monkeypat
     np.testing.assert_allclose(*by_label, rtol=ROUNDING)
 
 
-def test_rows_of_one_member_have_no_variance_and_enter_no_moments() -> None:
-    frame = rows_of("values", oob=True)
-    X, y, weight = in_order(frame)
-    model = ExtraTreesRegressor(5, bootstrap=True, max_depth=5, random_state=0).fit(X, y)
-    adapter = find_adapter(model)
-    plan = plan_of("values", n_trained=len(frame), sample_limit=50)
-    part = read_partition([batch(frame)], as_sent(model, adapter), plan)
-    trials = 5 - adapter.bags(X, adapter.prepare(X), y).in_bag().sum(axis=0)
-    assert np.count_nonzero(trials == 1) > 50
-    assert part.moments is not None
-    assert part.moments.n_rows == np.count_nonzero((trials >= 2) & (weight > 0))
-
-
-@pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_sampled_rows_are_those_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_rows_are_those_of_one_machine(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
-    adapter, part = seven_parts(kind, oob=oob)
-    evidence, expected = tallied_rows(adapter, part), local_evidence(kind, oob=oob)
+    adapter, part = seven_parts(kind)
+    evidence, expected = tallied_rows(adapter, part), local_evidence(kind)
     sample, local = evidence.sample, expected.sample
     assert sample.rows.size == 120
     np.testing.assert_array_equal(sample.block.counted, local.block.counted)
     np.testing.assert_array_equal(sample.weight, local.weight)
     np.testing.assert_array_equal(sample.block.target, local.block.target)
-    is_oob = local.block.counted if local.block.outputs.ndim == 2 else local.block.counted[:, :, None]
-    np.testing.assert_allclose(sample.block.outputs * is_oob, local.block.outputs * is_oob, rtol=ROUNDING)
+    np.testing.assert_allclose(sample.block.outputs, local.block.outputs, rtol=ROUNDING)
     np.testing.assert_array_equal(evidence.tally.trials[sample.rows], expected.tally.trials[local.rows])
 
 
-def report_of(kind: str, *, oob: bool) -> EnsembleReport:
-    adapter, part = seven_parts(kind, oob=oob)
-    settings_ = resolve_options(adapter, AnalysisOptions(data="oob" if oob else "holdout"))
+def report_of(kind: str) -> EnsembleReport:
+    adapter, part = seven_parts(kind)
+    settings_ = resolve_options(adapter, AnalysisOptions(data="holdout"))
     assert part.kept is not None
     kept = part.kept if adapter.classes is None else in_content_order(adapter, part.kept)
     evidence = tallied_rows(adapter, replace(part, kept=kept))
@@ -104,13 +86,12 @@ def report_of(kind: str, *, oob: bool) -> EnsembleReport:
     return build_report(adapter, evidence, settings_, known)
 
 
-@pytest.mark.fast_cases("margins-True", "votes-False", "values-True", "shares-False")
+@pytest.mark.fast_cases("margins", "votes", "values")
 @pytest.mark.filterwarnings("ignore::ens_plugin.errors.WeakEstimateWarning")
-@pytest.mark.parametrize("oob", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_report_is_that_of_one_machine(kind: str, oob: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_is_that_of_one_machine(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ens_plugin.analysis.evidence.SAMPLE_ROWS", 120)
     name = KINDS[kind]
-    X, y, weight = in_order(rows_of(name, oob=oob))
-    local = ens_plugin.analyze(fitted(name), X, y, data="oob" if oob else "holdout", sample_weight=weight, n_jobs=1)
-    assert largest_difference(local, report_of(kind, oob=oob)) < ROUNDING
+    X, y, weight = in_order(rows_of(name))
+    local = ens_plugin.analyze(fitted(name), X, y, data="holdout", sample_weight=weight, n_jobs=1)
+    assert largest_difference(local, report_of(kind)) < ROUNDING

@@ -79,21 +79,6 @@ def test_any_split_of_the_rows_gives_the_same_part(kind: str, data: Any) -> None
     assert_same(merged(read(kind, plan, partitions), limit, arity), whole)
 
 
-@pytest.mark.fast_cases("votes", "margins")
-@pytest.mark.parametrize("kind", ["votes", "shares", "margins", "values"])
-@settings(max_examples=settings.default.max_examples // 12)
-@given(data=st.data())
-def test_any_split_of_the_training_rows_gives_the_same_part(kind: str, data: Any) -> None:
-    frame = rows_of(KINDS[kind], oob=True)
-    plan = plan_of(kind, n_trained=len(frame))
-    whole = merged(read(kind, plan, [[frame]]), plan.sample_limit, 2)
-    partitions = framed(frame, data.draw(splits(len(frame))))
-    assert_same(merged(read(kind, plan, partitions), plan.sample_limit, 3), whole)
-    assert whole.proof.added
-    assert whole.kinds is not None
-    assert np.count_nonzero(whole.kinds.weight == 0) > 3
-
-
 @pytest.mark.fast_cases("shares", "votes", "values")
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_of_any_height_give_the_same_part(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

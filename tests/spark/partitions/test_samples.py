@@ -15,7 +15,7 @@ def kept(row: NDArray[np.int64]) -> KeptRows:
     nothing = np.zeros(row.size)
     whole = nothing.astype(np.int64)
     outputs = np.zeros((3, row.size))
-    return KeptRows(outputs, outputs.astype(np.uint8), nothing, nothing, whole.astype(np.uint64), row, whole)
+    return KeptRows(outputs, nothing, nothing, whole.astype(np.uint64), row, whole)
 
 
 @pytest.mark.parametrize(("copies", "is_refused"), [(1, False), (3, False), (4, False), (5, True), (300, True)])
