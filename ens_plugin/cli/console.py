@@ -52,11 +52,11 @@ def _creatable(_: click.Context, parameter: click.Parameter, value: Path | None)
     return value
 
 
-def output_option(name: str, text: str, *, required: bool = False) -> Callable[[Command], Command]:
+def output_option(name: str, text: str) -> Callable[[Command], Command]:
     """Return a decorator that adds an option with the path of a file to write, in a folder that exists."""
     kind = click.Path(dir_okay=False, writable=True, path_type=Path)
     destination = f"{name.strip('-')}_path"
-    return click.option(name, destination, type=kind, callback=_creatable, metavar="PATH", help=text, required=required)
+    return click.option(name, destination, type=kind, callback=_creatable, metavar="PATH", help=text)
 
 
 def notice(message: str) -> None:

@@ -551,7 +551,6 @@ ARGUMENTS = (
     ),
     *MEANS,
 )
-ROW_ARGUMENTS = (*MODEL_AND_ROWS, *COLUMNS, *MEANS)
 
 
 def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
@@ -570,16 +569,6 @@ def analysis_arguments(command: Callable[..., None]) -> Callable[..., None]:
         command(request=replace(_request(values, options), unlabelled=unlabelled), **values)
 
     return _with_arguments(with_request, ARGUMENTS)
-
-
-def row_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the arguments that name a model and its training rows, which it gets as one `request`."""
-
-    @wraps(command)
-    def with_request(n_jobs: int | None, **values: Any) -> None:
-        command(request=_request(values, AnalysisOptions(n_jobs=n_jobs)), **values)
-
-    return _with_arguments(with_request, ROW_ARGUMENTS)
 
 
 def _request(values: dict[str, Any], options: AnalysisOptions) -> AnalysisRequest:

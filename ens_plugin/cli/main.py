@@ -1,4 +1,4 @@
-"""The command line, ``ens-plugin``, with a command for each function of the Python API.
+"""The command line, ``ens-plugin``: analyses of stored models, the gate and the registry.
 
 Results go to stdout, progress and notices to stderr.  Exit codes: 0 success, 1 a requirement is not met,
 2 no result.
@@ -10,7 +10,6 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,12 +28,10 @@ from ens_plugin.cli.console import (
     quiet_libraries,
     show_refusal,
     use_store,
-    write_bytes,
     write_text,
 )
 from ens_plugin.cli.inputs import (
     KINDS,
-    NO_PARQUET,
     AnalysisRequest,
     analysis_arguments,
     analysis_of,
@@ -45,13 +42,10 @@ from ens_plugin.cli.inputs import (
     load_named,
     max_size_option,
     means_arguments,
-    model_and_rows,
     read_samples,
     read_table,
-    row_arguments,
 )
-from ens_plugin.core.validation import counted
-from ens_plugin.errors import EnsPluginError, InputError
+from ens_plugin.errors import EnsPluginError
 from ens_plugin.findings import CHECKS, explain
 from ens_plugin.report.answers import markdown_summary
 from ens_plugin.report.ensemble_report import EnsembleReport
@@ -67,10 +61,7 @@ from ens_plugin.tracking.connection import (
 from ens_plugin.tracking.log import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ens_plugin.analysis.unlabelled import Agreement
-    from ens_plugin.oob.predictions import OobPredictions
 
 Format = Literal["text", "json", "markdown"]
 
@@ -316,10 +307,7 @@ def gate(model: str, style: Format, **options: Any) -> None:
 @analysis_arguments
 @format_option
 @click.option("--register", metavar="NAME", help="Registered model that gets the new version; MODEL's own by default.")
-@budget_arguments
-def rightsize(
-    request: AnalysisRequest, style: Format, register: str | None, max_bytes: float | None, max_latency: float | None
-) -> None:
+def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> None:
     """Cut MODEL to its recommended size, as a new version.
 
     MODEL is models:/NAME/VERSION, models:/NAME@ALIAS, models:/m-... or runs:/ID/PATH; FILE is as for
@@ -327,80 +315,15 @@ def rightsize(
     report, loaded back, and only then registered; no alias moves. Loading a model runs code stored
     in it: load only what you trust.
 
-    With --max-megabytes or --max-latency-ms, MODEL is cut to what they allow where that is less than
-    recommended.
-
     Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if there is no
     result.
     """
     from ens_plugin.cli.registry import as_json, as_markdown, as_text, rightsized
-    from ens_plugin.report.budget import CostLimits
 
-    found = rightsized(request, register, CostLimits(max_bytes, max_latency))
+    found = rightsized(request, register)
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
     if not found.passed:
         click.get_current_context().exit(NOT_MET)
-
-
-@cli.command(
-    epilog=_example(
-        "ens-plugin oob forest.joblib --data train.csv --target y --out preds.parquet",
-        "ens-plugin oob models:/churn@champion --data train.parquet \\",
-        "    --target churned --out preds.csv",
-    )
-)
-@row_arguments
-@output_option("--out", "csv or parquet file to write, one line for each row of FILE, in their order.", required=True)
-def oob(request: AnalysisRequest, out_path: Path) -> None:
-    """Write the out-of-bag prediction of each training row.
-
-    It is that of the members that were not trained on the row. The columns written are label,
-    value_LABEL for each label (its probability, or share of votes), and n_members, the number of
-    members that predicted the row; of a regression, value and n_members. A row that every member was
-    trained on has empty cells and n_members 0.
-
-    MODEL is as for `ens-plugin analyze`. Loading a model runs code stored in it: load only what you
-    trust. FILE holds the exact training rows in their order. Columns of weights and groups are no
-    features; with --groups, a member predicts a row only if it was trained on no row of the group.
-    """
-    from ens_plugin.oob.predictions import oob_predictions
-
-    if out_path.resolve() == Path(request.data).resolve():
-        raise InputError("--out names the file with the rows, which would be replaced. Choose another path.")
-    content = _writer(out_path)
-    with only_results_on_stdout():
-        model, rows = model_and_rows(request)
-        found = oob_predictions(model, rows.X, rows.y, groups=rows.groups, n_jobs=request.options.n_jobs)
-    write_bytes(out_path, content(found.to_frame()))
-    click.echo(_sentence(found, out_path))
-
-
-def _writer(path: Path) -> Callable[[pd.DataFrame], bytes]:
-    """Return what makes the content of a file from a table, by the ending of its name."""
-    name = path.name.lower()
-    if name.endswith((".parquet", ".pq")):
-        return _parquet
-    if name.endswith(".csv"):
-        return lambda frame: frame.to_csv(index=False, lineterminator="\n").encode()
-    raise InputError(f"The file to write, {str(path)!r}, is neither .csv nor .parquet. Choose one of these endings.")
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    buffer = BytesIO()
-    try:
-        frame.to_parquet(buffer, index=False)
-    except ImportError as error:
-        raise InputError(NO_PARQUET.format("The predictions cannot be written")) from error
-    return buffer.getvalue()
-
-
-def _sentence(found: OobPredictions, path: Path) -> str:
-    members, without = found.n_members, int((found.n_members == 0).sum())
-    text = (
-        f"Wrote {counted(members.size, 'row')} to {path}: {members.min()} to "
-        f"{counted(members.max(), 'out-of-bag member')} each, {members.mean():.3g} on average."
-    )
-    return text if not without else f"{text} {without} have none, and no prediction."
 
 
 @cli.command(

@@ -33,7 +33,6 @@ from ens_plugin.registry.gating import (
 )
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
-from ens_plugin.report.budget import CostLimits
 from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server
@@ -127,8 +126,8 @@ def _patience() -> Iterator[None]:
             del os.environ[name]
 
 
-def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimits) -> Rightsizing:
-    """Load a model, cut it to its recommended size within limits, log and register the smaller one."""
+def rightsized(request: AnalysisRequest, register: str | None) -> Rightsizing:
+    """Load a model, cut it to its recommended size, log and register the smaller one."""
     from ens_plugin.analysis.evidence import progress_bar
 
     check_name(register)
@@ -136,7 +135,7 @@ def rightsized(request: AnalysisRequest, register: str | None, limits: CostLimit
     found = analysis_of(replace(request, model=source.uri))
     with only_results_on_stdout(), quiet_libraries():
         whole = AnalysedModel(found.model, found.report, found.rows.X, found.rows.y, found.options)
-        return rightsize_analysed(source, whole, register, progress_bar, limits)
+        return rightsize_analysed(source, whole, register, progress_bar)
 
 
 def _source(request: AnalysisRequest) -> ModelSource:
@@ -158,7 +157,6 @@ def as_json(found: Rightsizing) -> str:
         "n_members": found.report.n_members,
         "size": recommendation.size,
         "interval": recommendation.interval,
-        "allowed": found.allowed,
         "reason": recommendation.reason,
         "checks": [asdict(check) for check in found.checks],
         "costs": None if found.costs is None else asdict(found.costs),

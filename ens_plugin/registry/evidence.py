@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -27,7 +27,7 @@ from ens_plugin.errors import (
     TooFewMembersError,
     UnsupportedModelError,
 )
-from ens_plugin.registry.policy import BASELINE_SCALARS, COSTS, Check, Policy, Requirement, apart
+from ens_plugin.registry.policy import BASELINE_SCALARS, COSTS, Policy, Requirement, apart
 from ens_plugin.report.comparison import report_difference
 from ens_plugin.report.ensemble_report import LONGEST_REPORT, EnsembleReport
 from ens_plugin.report.result import OWN_LABEL
@@ -270,47 +270,19 @@ def refuse_wide(comparison: Comparison, baseline: str) -> None:
     )
 
 
-def with_compared_values(checks: Sequence[Check], comparison: Comparison, baseline: str) -> list[Check]:
-    """Return checks of which those on the table "baseline" name the metric of both models and its change."""
-    found, told = list(checks), list[Requirement]()
-    for place in sorted(range(len(found)), key=lambda place: found[place].passed):
-        requirement = found[place].requirement
-        if requirement.table == "baseline":
-            found[place] = replace(found[place], subject=_compared_values(requirement, comparison, baseline, told))
-            told.append(requirement)
-    return found
-
-
-def _compared_values(
-    requirement: Requirement, comparison: Comparison, baseline: str, told: Sequence[Requirement]
-) -> str:
-    """Return the beginning of a sentence, which the value found and its bound end, after the sentences `told`."""
-    curve = comparison.reports[0].error_curve
+def compared_values(requirement: Requirement, comparison: Comparison, baseline: str) -> str:
+    """Return the beginning of a sentence on a comparison, which the value found and its bound end."""
+    increase, curve = comparison.increase, comparison.reports[0].error_curve
     here, there = apart(*(report.error for report in comparison.reports))
-    words = _change_words(
-        requirement,
-        comparison.increase,
-        "decrease" if curve.greater_is_better else "increase",
-        has_interval=any(earlier.name in _ENDS for earlier in told),
-    )
-    key = f"baseline.{requirement.key or requirement.name}"
-    if told:
-        return f"{key}: the {words}"
     metric = f"{printable(curve.metric, 40)}{of_label(comparison.reports[0])}"
-    return f"{key}: {metric} is {here}, and that of {baseline} is {there}. The {words}"
-
-
-def _change_words(requirement: Requirement, increase: Difference, change: str, *, has_interval: bool) -> str:
-    """Return the change between two models, with its interval where the requirement is on an end that is not told."""
+    change = "decrease" if curve.greater_is_better else "increase"
+    words = f"baseline.{requirement.key or requirement.name}: {metric} is {here}, and that of {baseline} is {there}."
     if requirement.name not in _ENDS:
-        return f"{change} is"
-    level, end = f"{100 * LEVEL:g} %", _ENDS[requirement.name]
-    if has_interval:
-        return f"{end} end of the {level} interval of the {change} is"
+        return f"{words} The {change} is"
     low, high = apart(increase.lower, increase.upper)
     return (
-        f"{change} is {increase.estimate:.4g}, and its {level} interval is from {low} to {high}. The {end} end of that "
-        "interval is"
+        f"{words} The {change} is {increase.estimate:.4g}, and its {100 * LEVEL:g} % interval is from {low} to {high}. "
+        f"The {_ENDS[requirement.name]} end of that interval is"
     )
 
 

@@ -30,11 +30,11 @@ from ens_plugin.registry.evidence import (
     GateRequest,
     check_promoted_alias,
     compare_with_baseline,
+    compared_values,
     gather_evidence,
     of_label,
     remedy,
     scalar_tables,
-    with_compared_values,
 )
 from ens_plugin.registry.lease import Lease, check_lease, lease
 from ens_plugin.registry.policy import (
@@ -514,18 +514,18 @@ def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersi
         value = tables[requirement.table].get(requirement.name, math.nan)
         if math.isnan(value):
             raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
-        subject = _subject(requirement, evidence.report)
+        subject = _subject(requirement, evidence.report, baseline)
         checks.append(Check(requirement, value, requirement.holds(value), subject))
-    if baseline.comparison is not None:
-        checks = with_compared_values(checks, baseline.comparison, baseline.name)
     decision = _decision(version, files, request.policy, tuple(checks), evidence, baseline)
     if decision.passed:
         return decision
     return replace(decision, notes=_notes(client, request, decision, baseline, tables))
 
 
-def _subject(requirement: Requirement, report: EnsembleReport | None) -> str:
-    """Return what the value of a check of the report is of, where the name of its scalar does not state all of it."""
+def _subject(requirement: Requirement, report: EnsembleReport | None, baseline: BaselineEvidence) -> str:
+    """Return what the value of a check is of, where the name of its scalar does not state all of it."""
+    if requirement.table == "baseline" and baseline.comparison is not None:
+        return compared_values(requirement, baseline.comparison, baseline.name)
     if requirement.table == "report" and report is not None and scorer_of(requirement.name) is not None:
         return f"report.{requirement.name}{of_label(report)} is"
     return ""

@@ -19,11 +19,11 @@ from ens_plugin.adapters.library import Flavor
 from ens_plugin.adapters.registry import libraries
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.errors import InputError, ModelLoadError, TrackingError, UnsupportedModelError, ends_at_caller
-from ens_plugin.report.budget import NO_LIMITS, Budget, CostLimits, check_limits
+from ens_plugin.report.budget import Budget
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.result import Costs
-from ens_plugin.report.text import members_text, printable, size_text, wrapped
-from ens_plugin.sizing.budget import allowed_size, measure_costs
+from ens_plugin.report.text import members_text, printable, wrapped
+from ens_plugin.sizing.budget import measure_costs
 from ens_plugin.sizing.truncate import (
     AnalysedModel,
     Check,
@@ -277,7 +277,7 @@ def _log(
 
 @dataclass(frozen=True, eq=False)
 class Rightsizing:
-    """The outcome of cutting a model to its recommended size, or to what limits on its bytes and latency allow.
+    """The outcome of cutting a model to its recommended size.
 
     Attributes
     ----------
@@ -296,8 +296,6 @@ class Rightsizing:
         Measured bytes and times of the model, for every size; None where nothing is logged.
     logged : LoggedCut or None
         Run, LoggedModel and registered version of the smaller model.
-    allowed : int or None
-        The most members that the limits on bytes and latency allow; None without limits.
 
     Examples
     --------
@@ -320,7 +318,6 @@ class Rightsizing:
     checks: tuple[Check, ...] = ()
     costs: Costs | None = None
     logged: LoggedCut | None = None
-    allowed: int | None = None
 
     def __str__(self) -> str:
         return self.summary()
@@ -349,13 +346,9 @@ class Rightsizing:
                 "by its own report. Not cut, nothing logged."
             )
         if self.outcome == "not_needed":
-            than = f"the {found.size} recommended{', and no more than the limits allow' * (self.allowed is not None)}"
-            return f"{source}: {members}, no more than {than}. Nothing to cut, nothing logged."
+            return f"{source}: {members}, no more than the {found.size} recommended. Nothing to cut, nothing logged."
         if self.outcome == "refused":
             return f"{source}: the model of its first {kept} of {members} failed a check. Nothing logged."
-        if kept == self.allowed and kept != found.size:
-            recommended = size_text(found.size, found.max_size)
-            return f"{source}: {members} cut to the {kept} that the limits allow; recommended: {recommended}."
         if kept == found.size:
             return f"{source}: {members} cut to the {found.size} recommended."
         return (
@@ -379,8 +372,6 @@ def rightsize(
     y: ArrayLike,
     *,
     register: str | None = None,
-    max_bytes: float | None = None,
-    max_latency: float | None = None,
     data: Literal["oob", "holdout"] = AnalysisOptions.data,
     sample_weight: ArrayLike | None = AnalysisOptions.sample_weight,
     metric: Metric | None = AnalysisOptions.metric,
@@ -407,9 +398,6 @@ def rightsize(
     register : str, optional
         Registered model that gets the new version; that of the source by default, and none where the
         source is not a registered version.
-    max_bytes, max_latency : float, optional
-        Most bytes and seconds of the smaller model, as for :func:`ens_plugin.truncate`.  They go before the recommended
-        size, and its error is then the only check.
     data, sample_weight, metric, positive_label, criterion, tolerance, max_size
         As for :func:`ens_plugin.analyze`.
     random_state, n_jobs
@@ -453,7 +441,6 @@ def rightsize(
     from ens_plugin.analysis.arguments import metric_of_label
 
     check_name(register)
-    check_limits(max_bytes, max_latency)
     found = find_source(source)
     model = load_model(found.uri)
     options = AnalysisOptions(
@@ -467,7 +454,7 @@ def rightsize(
         n_jobs=n_jobs,
     )
     whole = AnalysedModel(model, run_analysis(model, X, y, options), X, y, options)
-    return rightsize_analysed(found, whole, register, limits=CostLimits(max_bytes, max_latency))
+    return rightsize_analysed(found, whole, register)
 
 
 def check_name(register: str | None) -> None:
@@ -482,26 +469,18 @@ def check_name(register: str | None) -> None:
 
 
 def rightsize_analysed(
-    source: ModelSource,
-    whole: AnalysedModel,
-    register: str | None,
-    progress: Progress | None = None,
-    limits: CostLimits = NO_LIMITS,
+    source: ModelSource, whole: AnalysedModel, register: str | None, progress: Progress | None = None
 ) -> Rightsizing:
     """Return what :func:`rightsize` returns, for a model that is loaded and analysed already."""
     report = whole.report
     size = _size_to_cut_to(report)
-    allowed = None if limits == NO_LIMITS else allowed_size(whole.model, whole.X, *limits)
-    most = report.n_members if allowed is None else allowed
-    if size is None and most == report.n_members:
-        return Rightsizing(
-            source.uri, "no_size" if report.recommended_size is None else "not_needed", report, allowed=allowed
-        )
-    cut, cut_report, checks = sufficient_cut(whole, most if size is None else size, progress, most)
+    if size is None:
+        return Rightsizing(source.uri, "no_size" if report.recommended_size is None else "not_needed", report)
+    cut, cut_report, checks = sufficient_cut(whole, size, progress)
     if not all(check.passed for check in checks):
-        return Rightsizing(source.uri, "refused", report, cut_report, checks, allowed=allowed)
+        return Rightsizing(source.uri, "refused", report, cut_report, checks)
     if cut_report.n_members == report.n_members:
-        return Rightsizing(source.uri, "not_needed", report, allowed=allowed)
+        return Rightsizing(source.uri, "not_needed", report)
     costs = measure_costs(whole.model, whole.X)
     tags = {"ens.parent": source.uri, "ens.rightsize": f"{report.n_members} to {members_text(cut_report.n_members)}"}
     logged = log_cut_model(source, cut, cut_report, _metrics(costs, cut_report.n_members, checks), tags)
@@ -509,7 +488,7 @@ def rightsize_analysed(
     if name is not None:
         parent = {} if source.version is None else {"ens.parent_version": source.version}
         logged = register_cut_model(logged, name, {**tags, **parent})
-    return Rightsizing(source.uri, "logged", report, cut_report, checks, costs, logged, allowed)
+    return Rightsizing(source.uri, "logged", report, cut_report, checks, costs, logged)
 
 
 def _size_to_cut_to(report: EnsembleReport) -> int | None:

@@ -13,7 +13,6 @@ from ens_plugin.analysis.analyze import run_analysis
 from ens_plugin.analysis.evidence import Progress
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.core.comparison import agreement_interval, interval_over_seeds
-from ens_plugin.core.validation import MAX_SIZE
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.result import SizeRecommendation
@@ -207,35 +206,27 @@ class AnalysedModel(NamedTuple):
 
 
 def sufficient_cut(
-    whole: AnalysedModel, size: int, progress: Progress | None = None, most: int = MAX_SIZE
+    whole: AnalysedModel, size: int, progress: Progress | None = None
 ) -> tuple[Any, EnsembleReport, tuple[Check, ...]]:
     """Cut an ensemble to the first size that is enough by its own report, or misses its error; else keep all."""
-    # Where `most` members are allowed, fewer than all, as many are kept if no fewer are enough, and only the error is
-    # checked.
-    while (size := min(size, most)) < whole.report.n_members:
+    while size < whole.report.n_members:
         cut = truncate(whole.model, size)
-        cut_report = _report_on_cut(cut, size, whole, progress, is_limited=size == most)
+        cut_report = _report_on_cut(cut, size, whole, progress)
         checks = cut_checks(whole.model, cut, whole.X, whole.report, cut_report, whole.options.sample_weight)
         has_wrong_error = any(check.name == "error" and not check.passed for check in checks)
         if has_wrong_error or cut_report.is_enough:
             return cut, cut_report, checks
-        if size == most:
-            return cut, cut_report, tuple(check for check in checks if check.name == "error")
         # Another draw of members may lose more than was promised; each step has a better report.
         size += 2 * max(size // 10, 1)
     return whole.model, whole.report, ()
 
 
-def _report_on_cut(
-    cut: Any, size: int, whole: AnalysedModel, progress: Progress | None, *, is_limited: bool
-) -> EnsembleReport:
+def _report_on_cut(cut: Any, size: int, whole: AnalysedModel, progress: Progress | None) -> EnsembleReport:
     try:
         return run_analysis(cut, whole.X, whole.y, whole.options, progress=progress)
     except TooFewMembersError as error:
         found = error.finding or str(error).rstrip(".")
-        which = f"{members_text(size)} that the limits allow" if is_limited else f"recommended {members_text(size)}"
-        larger = "raise the limits" if is_limited else "get a larger size by a lower tolerance"
         raise TooFewMembersError(
-            f"The {which} cannot be checked on these rows ({found}). Pass held-out rows with data='holdout', or "
-            f"{larger}."
+            f"The recommended {members_text(size)} cannot be checked on these rows ({found}). Pass held-out rows with "
+            "data='holdout', or get a larger size by a lower tolerance."
         ) from error

@@ -8,7 +8,6 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.analysis import AnalysisOptions
-from ens_plugin.errors import TooFewMembersError
 from ens_plugin.sizing.truncate import AnalysedModel, sufficient_cut
 
 
@@ -37,25 +36,3 @@ def test_a_cut_that_is_not_enough_by_its_own_report_gets_more_members() -> None:
     _, cut_report, _ = sufficient_cut(AnalysedModel(forest, report, X, y, options), 5)
     assert cut_report.n_members > 5
     assert cut_report.is_enough
-
-
-@pytest.mark.parametrize(("size", "most", "kept"), [(20, 12, 12), (20, 25, 20), (12, 12, 12)])
-def test_no_more_members_than_allowed_are_kept_and_their_error_is_checked(size: int, most: int, kept: int) -> None:
-    X, y = load_breast_cancer(return_X_y=True)
-    forest = RandomForestClassifier(40, random_state=0).fit(X, y)
-    options = AnalysisOptions(criterion="agreement", tolerance=0.03 if kept == size < most else 0.005)
-    report = ens_plugin.analyze(forest, X, y, criterion="agreement", tolerance=options.tolerance)
-    cut, cut_report, checks = sufficient_cut(AnalysedModel(forest, report, X, y, options), size, most=most)
-    assert (len(cut.estimators_), cut_report.n_members) == (kept, kept)
-    assert "error" in [check.name for check in checks]
-    assert ("enough" in [check.name for check in checks]) is (most > size)
-
-
-def test_members_that_the_limits_allow_may_be_too_few_to_be_checked() -> None:
-    X, y = load_breast_cancer(return_X_y=True)
-    forest = RandomForestClassifier(40, random_state=0).fit(X, y)
-    whole = AnalysedModel(forest, ens_plugin.analyze(forest, X, y), X, y, AnalysisOptions())
-    with pytest.raises(
-        TooFewMembersError, match=r"The 1 member that the limits allow cannot .*, or raise the limits\."
-    ):
-        sufficient_cut(whole, 20, most=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import ens_plugin
 from ens_plugin import EnsembleReport
-from ens_plugin.errors import InputError
 from ens_plugin.registry import Rightsizing, rightsize
 from ens_plugin.registry.rightsizing import LoggedCut
 from ens_plugin.sizing.truncate import Check
@@ -134,25 +132,6 @@ def test_a_smaller_version_of_the_same_kind(kind: str, embedded: Client, name: s
     assert after.signature == before.signature
     assert after.metadata == {"team": "trees"}
     assert requirements(uri) == requirements(source.model_uri)
-
-
-@pytest.mark.usefixtures("quick")
-def test_limits_go_before_the_recommended_size(embedded: Client, name: str) -> None:
-    log(Case("sklearn", forest(), options=CLOUDPICKLE), name)
-    # The pickle of a model that was loaded is some bytes longer, because equal parts are no longer one object.
-    limit = np.mean([len(pickle.dumps(ens_plugin.truncate(forest(), size))) for size in (6, 7)])
-    found = rightsize(f"models:/{name}/1", X, Y, max_bytes=limit, max_latency=10.0, **EASY)
-    assert (found.outcome, found.allowed) == ("logged", 6)
-    assert len(load_model(f"models:/{name}/2").estimators_) == 6
-    assert [check.name for check in found.checks] == ["error"]
-    recommended = found.report.recommended_size
-    assert f"60 members cut to the 6 that the limits allow; recommended: {recommended}." in found.sentence
-
-
-@pytest.mark.usefixtures("embedded")
-def test_limits_that_are_no_limits_are_refused_before_anything_is_read() -> None:
-    with pytest.raises(InputError, match="max_bytes must be a positive finite number"):
-        rightsize("models:/nobody/1", X, Y, max_bytes=-1)
 
 
 @pytest.mark.slow
