@@ -28,7 +28,6 @@ from ens_plugin.report.text import (
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 def check_costs(costs: object, report: ReportContent) -> Costs:
@@ -238,31 +237,3 @@ class Budget:
         for place, name in enumerate(("bytes", "latency", "row_seconds"), start=1):
             frame.insert(place, name, getattr(self.costs, name).at(frame["size"].to_numpy(dtype=float)))
         return frame
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the error against the size in members, megabytes and milliseconds, with what the limits allow.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; those of a new figure if None.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Examples
-        --------
-        >>> import ens_plugin
-        >>> from matplotlib.figure import Figure
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
-        >>> budget = ens_plugin.analyze(forest, X, y).budget(ens_plugin.measure_costs(forest, X))
-        >>> [axis.get_xlabel() for axis in budget.plot(ax=Figure().subplots()).child_axes]
-        ['Size, pickled (MB)', 'Latency of one row (ms)']
-        """
-        from ens_plugin.report.plots import plot_budget
-
-        return plot_budget(self.report, self.costs, self.size, self.limits_text, ax)

@@ -267,7 +267,7 @@ class EnsembleReport(ReportContent):
         Returns
         -------
         Budget
-            Printed, a verdict and a table; ``plot()`` draws the chart.
+            Printed, a verdict and a table.
 
         Raises
         ------

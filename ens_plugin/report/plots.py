@@ -1,4 +1,4 @@
-"""Charts of a report: the error by size, agreement, bias and variance."""
+"""Charts of a report: the error by size, and the quantity from which the size is recommended."""
 
 from __future__ import annotations
 
@@ -9,24 +9,20 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
-from ens_plugin.core.validation import FloatArray, counted, printable
+from ens_plugin.core.validation import FloatArray, printable
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import BiasVariance, Costs, ErrorCurve, LinearCost, ReportContent, SizeRecommendation
+from ens_plugin.report.result import ErrorCurve, ReportContent, SizeRecommendation
 from ens_plugin.report.size_curves import (
-    BLUE,
     GREEN,
     GREY,
     INK,
-    LARGEST_DRAWN,
     LONGEST_LABEL,
-    ORANGE,
     PALETTE,
     Limits,
     SizeCurve,
@@ -39,7 +35,7 @@ from ens_plugin.report.size_curves import (
     size_title,
     value_limits,
 )
-from ens_plugin.report.text import SHARES, axis_name, error_text, member_noun
+from ens_plugin.report.text import member_noun
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -535,128 +531,6 @@ def plot_agreement(
     return add_curves(axes_or_new(ax), [criterion_curve(recommendation, n_members, name, size_name, noun)])
 
 
-def plot_bias_variance(report: ReportContent, ax: Axes | None = None) -> Axes:
-    r"""Draw the error split into the part that no size removes and the part that averaging members removes.
-
-    Three bars: one member, the ensemble at its current size, the infinite ensemble.
-
-    Parameters
-    ----------
-    report : ReportContent
-    ax : matplotlib Axes, optional
-        Axes to draw on, without other bars; a new figure with one if None.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import ens_plugin
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from ens_plugin.report.plots import plot_bias_variance
-    >>> X, y = load_iris(return_X_y=True)
-    >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-    >>> from matplotlib.figure import Figure
-    >>> plot_bias_variance(report, ax=Figure().subplots()).get_xlabel()
-    '0-1 error (%)\nover seeds, given this training set'
-    """
-    ax, parts, noun = axes_or_new(ax), report.bias_variance, member_noun(report)
-    now = f"{counted(group_digits(report.n_members), noun)}\n(current size)"
-    bars = {
-        f"one {noun}": parts.member_error,
-        now: parts.ensemble_error,
-        "infinitely\nmany": parts.asymptotic_error,
-    }
-    for row, error in enumerate(bars.values()):
-        _draw_error_bar(ax, row, error, parts)
-    ax.set_yticks(range(len(bars)), list(bars))
-    ax.set_ylim(len(bars) - 0.4, -0.6)
-    ax.set_xlim(0.0, 1.22 * max(map(_drawn_length, bars.values())) or 1.0)
-    ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel(f"{axis_name(parts.loss)}\nover seeds, given this training set", parse_math=False)
-    if parts.loss in SHARES:
-        label_in_percent(ax.xaxis)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small", borderaxespad=0.2)
-    return ax
-
-
-def _draw_error_bar(ax: Axes, row: int, error: float, parts: BiasVariance) -> None:
-    """Draw one bar in one or two parts, with its error beside it."""
-    length = _drawn_length(error)
-    if math.isnan(parts.bias):
-        ax.barh(row, length, height=0.55, color=GREY)
-    else:
-        stays = min(length, parts.bias)
-        ax.barh(row, stays, height=0.55, color=BLUE, label="_" if row else "stays at every size (bias and noise)")
-        if length > stays:
-            ax.barh(
-                row, length - stays, left=stays, height=0.55, color=ORANGE, label="_" if row else "goes away with size"
-            )
-    ink = str(ax.xaxis.label.get_color())
-    write(ax, error_text(error, parts.loss), (length, row), "data", (5, 0), va="center", color=ink)
-
-
-def _drawn_length(error: float) -> float:
-    return error if abs(error) <= LARGEST_DRAWN else 0.0
-
-
-def plot_budget(report: ReportContent, costs: Costs, allowed: int | None, limits: str, ax: Axes | None = None) -> Axes:
-    """Draw the error curve of a report above axes of members, megabytes and milliseconds, with what limits allow."""
-    ax = axes_or_new(ax)
-    curve = measure_curve(report.model, report)
-    # Sizes far beyond those that are marked would flatten the curve.
-    is_near = allowed is not None and 0 < allowed <= 10 * max(curve.covered)
-    if allowed and is_near:
-        curve = replace(curve, covered=(*curve.covered, allowed))
-    add_curves(ax, [curve])
-    _add_cost_axis(ax, 1, costs.bytes, 1e-6, "Size, pickled (MB)")
-    _add_cost_axis(ax, 2, costs.latency, 1e3, "Latency of one row (ms)")
-    if allowed and is_near:
-        _draw_allowed(ax, curve, allowed, limits)
-    return ax
-
-
-def _add_cost_axis(ax: Axes, place: int, cost: LinearCost, unit: float, label: str) -> None:
-    """Draw an axis of a cost below that of the sizes; none where the cost is the same at every size."""
-    if not cost.per_member:
-        return
-
-    def cost_of(sizes: Any) -> Any:
-        return unit * (cost.fixed + cost.per_member * np.asarray(sizes))
-
-    def size_of(costs: Any) -> Any:
-        # A logarithmic axis needs sizes above 0, also for costs below the fixed ones.
-        return np.maximum(np.asarray(costs) / unit - cost.fixed, 1e-12) / cost.per_member
-
-    axis = ax.secondary_xaxis("bottom", functions=(cost_of, size_of))
-    # So many points from an axis with its label to the next one below.
-    axis.spines["bottom"].set_position(("outward", place * 42.0))
-    _label_sizes(axis.xaxis, (1.0, 2.0, 5.0))
-    axis.set_xlabel(label)
-
-
-def _draw_allowed(ax: Axes, curve: SizeCurve, size: int, limits: str) -> None:
-    """Shade the sizes beyond those that the limits allow, and write the error of the largest one beside its line."""
-    inks, value = inks_of(ax), curve.value_at(size)
-    ax.axvspan(size, ax.get_xlim()[1], color=ORANGE, alpha=0.10, linewidth=0, zorder=0.5)
-    ax.axvline(size, color=ORANGE, linewidth=1.4, zorder=1.6)
-    lines = [f"{limits} allow", counted(group_digits(size), curve.noun)]
-    if not math.isnan(value):
-        lines[1] = f"{lines[1]}: {curve.as_text(value)}"
-    if _is_shown(ax, value):
-        _add_line(ax, [size], [value], marker="s", linestyle="", color=ORANGE, markeredgecolor=inks.paper, zorder=4)
-    side = "right" if _side(ax, size) == "right" else "left"
-    offset = (-5 if side == "right" else 5, -4)
-    # Lines of other sizes may lie behind the text.
-    behind = {"facecolor": inks.paper, "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
-    at, style = ("data", "axes fraction"), {"color": inks.ink, "ha": side, "va": "top", "bbox": behind}
-    write(ax, "\n".join(lines), (size, 1.0), at, offset, **style)
-
-
 def report_figures(report: ReportContent) -> dict[str, Figure]:
     """Return the figures of a report by name of their file, drawn in matplotlib's default style."""
     from matplotlib.figure import Figure
@@ -667,12 +541,11 @@ def report_figures(report: ReportContent) -> dict[str, Figure]:
         "agreement.png": partial(
             plot_agreement, advice, n_members=report.n_members, size_name=name, noun=member_noun(report)
         ),
-        "bias_variance.png": partial(plot_bias_variance, report),
     }
     figures = {}
     # Under a user's dark style the fixed colours above would not be legible.
     with default_style():
         for name, plot in plots.items():
-            figures[name] = Figure(figsize=(6.4, 3.0 if "bias" in name else 4.0), dpi=150, layout="constrained")
+            figures[name] = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
             plot(ax=figures[name].subplots())
     return figures

@@ -58,7 +58,6 @@ class Tracker(Protocol):
     >>> report = ens_plugin.analyze(RandomForestClassifier(20, random_state=0).fit(X, y), X, y)
     >>> ens_plugin.log_report(report, tracker=Printer())  # doctest: +ELLIPSIS
     figure ens/agreement
-    figure ens/bias_variance
     figure ens/error_curve
     file ens/curve.csv
     ...

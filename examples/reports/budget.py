@@ -1,20 +1,11 @@
-"""What accuracy a megabyte or a millisecond buys, on scikit-learn's digits, and the forest cut to fit both.
+"""What accuracy a megabyte or a millisecond buys, on scikit-learn's digits, and the forest cut to fit both."""
 
-Run with a path to draw the picture as well, ``python examples/reports/budget.py budget.png``.
-"""
-
-import argparse
 import pickle
 
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
-
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("path", nargs="?", help="where the picture is written")
-path = parser.parse_args().path
 
 X, y = load_digits(return_X_y=True)
 forest = RandomForestClassifier(500, random_state=0).fit(X, y)
@@ -26,8 +17,3 @@ print(budget)
 
 small = ens_plugin.truncate(forest, max_bytes=5_000_000, max_latency=0.010, X=X)
 print(f"\ntruncate keeps {len(small.estimators_)} trees: {len(pickle.dumps(small)):,} bytes")
-
-if path is not None:
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-    budget.plot(ax=figure.subplots())
-    figure.savefig(path, dpi=150)

@@ -11,7 +11,7 @@ import pytest
 from ens_plugin import Costs, EnsembleReport
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import LinearCost
-from tests.report.charts import REPORTS, WIDE, draw, misplaced, new_axes
+from tests.report.charts import REPORTS
 from tests.reports import capped_report, classification_report, regression_report, with_doubts
 
 MEMBER_BYTES, MEMBER_SECONDS = 1e5, 4e-5
@@ -81,7 +81,6 @@ def test_a_latency_that_no_tree_adds_to_allows_any_number() -> None:
     budget = REPORT.budget(costs_of(REPORT, latency=LinearCost(1e-3, 0.0)), max_latency=0.002)
     assert budget.verdict.startswith("2 ms allow all 200 trees, and any number. Accuracy")
     assert "fits" not in str(budget)
-    assert budget.plot(new_axes()).get_xlim()[1] < 1e4
 
 
 def test_a_budget_below_one_tree_says_what_one_takes() -> None:
@@ -192,32 +191,3 @@ def test_costs_of_another_ensemble_are_refused() -> None:
 def test_limits_are_positive_finite_numbers(name: str, limit: Any) -> None:
     with pytest.raises(InputError, match=f"{name} must be a positive finite number"):
         REPORT.budget(COSTS, **{name: limit})
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_every_budget_can_be_drawn(name: str) -> None:
-    report = REPORTS[name]
-    ax = report.budget(costs_of(report), max_bytes=3e6).plot(new_axes(WIDE))
-    draw(ax)
-    assert [axis.get_xlabel() for axis in ax.child_axes] == ["Size, pickled (MB)", "Latency of one row (ms)"]
-
-
-def test_the_axes_of_costs_have_the_bytes_and_milliseconds_of_the_sizes() -> None:
-    ax = REPORT.budget(COSTS, max_bytes=5_010_000).plot(new_axes())
-    draw(ax)
-    first, last = ax.get_xlim()
-    for axis, unit, cost in zip(ax.child_axes, (1e-6, 1e3), (COSTS.bytes, COSTS.latency), strict=True):
-        assert axis.get_xlim() == pytest.approx((unit * cost.at(first), unit * cost.at(last)))
-
-
-@pytest.mark.parametrize("max_bytes", [1e6, 5e6, 50e6, 150e6])
-def test_what_the_limits_allow_is_written_beside_its_line(max_bytes: float) -> None:
-    budget = REPORT.budget(COSTS, max_bytes=max_bytes)
-    ax = budget.plot(new_axes((7.2, 4.6)))
-    assert any(f"{budget.limits_text} allow" in text.get_text() for text in ax.texts)
-    assert misplaced(ax) == []
-
-
-def test_a_cost_that_does_not_grow_has_no_axis() -> None:
-    ax = REPORT.budget(costs_of(REPORT, latency=LinearCost(1e-3, 0.0))).plot(new_axes())
-    assert [axis.get_xlabel() for axis in ax.child_axes] == ["Size, pickled (MB)"]

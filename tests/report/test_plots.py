@@ -10,7 +10,6 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 from weakref import ref
 
@@ -26,7 +25,6 @@ from ens_plugin.errors import InputError
 from ens_plugin.report.plots import (
     default_style,
     plot_agreement,
-    plot_bias_variance,
     plot_error_curve,
     plot_reports,
     report_figures,
@@ -203,34 +201,11 @@ def test_infinite_excess_is_drawn_without_an_error() -> None:
     assert np.isfinite(ax.get_ylim()).all()
 
 
-@pytest.mark.parametrize("name", ["classification", "regression", "small_classification"])
-def test_bars_add_up_to_the_errors(name: str) -> None:
-    report = REPORTS[name]
-    parts = report.bias_variance
-    ax = plot_bias_variance(report, ax=new_axes())
-    bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    ends = [max(bar.get_x() + bar.get_width() for bar in bars if round(bar.get_y() + 0.275) == row) for row in range(3)]
-    assert ends == pytest.approx([parts.member_error, parts.ensemble_error, parts.asymptotic_error])
-    assert bars[0].get_width() == pytest.approx(parts.bias)
-    assert all(0.0 < bar.get_height() < 1.0 for bar in bars), "bars of two rows overlap"
-
-
-def test_unknown_parts_say_so() -> None:
-    report, nan = REPORTS["classification"], math.nan
-    parts = replace(report.bias_variance, ensemble_error=nan, asymptotic_error=nan, bias=nan, member_variance=nan)
-    unknown = replace(report, bias_variance=parts)
-    ax = plot_bias_variance(unknown, ax=new_axes())
-    assert [text.get_text() for text in ax.texts][1:] == ["not estimated", "not estimated"]
-    assert ax.get_legend() is None
-    spans = sorted((bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.patches if isinstance(bar, Rectangle))
-    assert all(end < start for (_, end), (start, _) in pairwise(spans)), "bars of two rows overlap"
-
-
 @pytest.mark.fast_cases("classification", "regression", "hostile")
 @pytest.mark.parametrize("name", REPORTS)
 def test_report_figures_are_complete_and_readable(name: str) -> None:
     figures = report_figures(REPORTS[name])
-    assert sorted(figures) == ["agreement.png", "bias_variance.png", "error_curve.png"]
+    assert sorted(figures) == ["agreement.png", "error_curve.png"]
     for figure in figures.values():
         (ax,) = figure.axes
         assert misplaced(ax) == []

@@ -14,7 +14,7 @@ import pytest
 from tests.tracking.stores import new_store
 
 FILES = {"report.json", "report.html", "curve.csv"}
-FIGURES = {"error_curve.png", "agreement.png", "bias_variance.png"}
+FIGURES = {"error_curve.png", "agreement.png"}
 
 
 SMALL_FITS = """

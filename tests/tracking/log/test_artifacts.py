@@ -50,7 +50,7 @@ def test_no_picture_is_larger_than_its_figure(excess: float, tmp_path: Path) -> 
         folder = draw_figures(replace(report, recommendation=advice), tmp_path / "figures")
     assert folder is not None
     sizes = {path.name: png_size(path) for path in folder.iterdir()}
-    assert sizes == {"agreement.png": (768, 480), "error_curve.png": (768, 480), "bias_variance.png": (768, 360)}
+    assert sizes == {"agreement.png": (768, 480), "error_curve.png": (768, 480)}
 
 
 def png_size(path: Path) -> tuple[int, int]:

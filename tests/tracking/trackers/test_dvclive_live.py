@@ -31,7 +31,7 @@ def check(folder: Path, report: EnsembleReport, prefix: str = "ens") -> None:
         assert logged == curve_values(report, prefix)[f"{prefix}/{name}"]
     assert json.loads((folder / "metrics.json").read_text())[prefix] == report.metrics()
     assert {path.name for path in (folder / "plots" / "images" / prefix).iterdir()} == {
-        "error_curve.png", "agreement.png", "bias_variance.png",
+        "error_curve.png", "agreement.png",
     }  # fmt: skip
     again = EnsembleReport.from_json((folder / prefix / "report.json").read_text())
     assert again.to_dict() == report.to_dict()

@@ -40,7 +40,7 @@ def check(folder: Path, report: EnsembleReport, prefix: str = "ens") -> Any:
     for name, value in report.metrics().items():
         (event,) = found.Scalars(f"{prefix}.scalars/{name}")
         assert (event.step, event.value) == (0, float(np.float32(value)))
-    assert set(found.Tags()["images"]) >= {f"{prefix}/{name}" for name in ("error_curve", "agreement", "bias_variance")}
+    assert set(found.Tags()["images"]) >= {f"{prefix}/{name}" for name in ("error_curve", "agreement")}
     picture = Image.open(io.BytesIO(found.Images(f"{prefix}/error_curve")[0].encoded_image_string))
     assert picture.size == (768, 480)
     (text,) = found.Tensors(f"{prefix}/summary/text_summary")

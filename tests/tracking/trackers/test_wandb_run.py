@@ -48,7 +48,7 @@ def test_a_run_of_its_own_is_finished_and_holds_the_report(report: EnsembleRepor
     assert run.config["ens"]["n_members"] == report.n_members
 
     pictures = {name for row in run.history for name, kind in row.items() if kind == "image-file"}
-    assert pictures == {f"ens/{name}/_type" for name in ("error_curve", "agreement", "bias_variance")}
+    assert pictures == {f"ens/{name}/_type" for name in ("error_curve", "agreement")}
     assert any(row.get("ens/report/_type") == "html-file" for row in run.history)
     assert {"ens/report.html", "ens/report.json", "ens/curve.csv"} <= run.saved
     for path in run.saved:
