@@ -243,10 +243,8 @@ def recommend(
     is no result.
     """
     from ens_plugin.cli.recommendation import Limits, as_json, as_markdown, as_text, recommended
-    from ens_plugin.report.budget import CostLimits
 
-    costs = CostLimits(limits.pop("max_bytes"), limits.pop("max_latency"))
-    found = recommended(request, Limits(**limits, costs=costs), measure, picture_path)
+    found = recommended(request, Limits(**limits), measure, picture_path)
     if json_path is not None:
         write_text(json_path, as_json(found) + "\n")
     click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
@@ -318,10 +316,10 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
     Exits with 1 if no size is large enough or the smaller model fails a check, with 2 if there is no
     result.
     """
-    from ens_plugin.cli.registry import as_json, as_markdown, as_text, rightsized
+    from ens_plugin.cli.registry import rightsized
 
     found = rightsized(request, register)
-    click.echo({"text": as_text, "json": as_json, "markdown": as_markdown}[style](found))
+    click.echo({"text": found.summary, "json": found.to_json, "markdown": found.to_markdown}[style]())
     if not found.passed:
         click.get_current_context().exit(NOT_MET)
 

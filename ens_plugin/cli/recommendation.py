@@ -14,7 +14,7 @@ from ens_plugin.cli.inputs import AnalysisRequest, analysis_of
 from ens_plugin.core.validation import counted
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import answer_lines, markdown_answers
-from ens_plugin.report.budget import NO_LIMITS, Budget, CostLimits
+from ens_plugin.report.budget import Budget
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.text import (
     criterion_words,
@@ -34,7 +34,8 @@ class Limits:
 
     max_size_ratio: float | None = None
     min_agreement: float | None = None
-    costs: CostLimits = NO_LIMITS
+    max_bytes: float | None = None
+    max_latency: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +58,10 @@ def recommended(request: AnalysisRequest, limits: Limits, measure: bool, picture
     """Analyse a model and check the demands; if requested, measure its costs and draw the curve."""
     found = analysis_of(request)
     budget = None
-    if measure or limits.costs != NO_LIMITS:
+    if measure or (limits.max_bytes, limits.max_latency) != (None, None):
         with only_results_on_stdout():
             costs = measure_costs(found.model, found.rows.X)
-        budget = found.report.budget(costs, **limits.costs._asdict())
+        budget = found.report.budget(costs, max_bytes=limits.max_bytes, max_latency=limits.max_latency)
     checks = (*checks_of(found.report, limits), *(() if budget is None else budget_checks(budget)))
     if picture is not None:
         write_bytes(picture, _error_curve_png(found.report))

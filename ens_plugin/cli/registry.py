@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +32,6 @@ from ens_plugin.registry.gating import (
 )
 from ens_plugin.registry.policy import GateDecision
 from ens_plugin.registry.rightsizing import ModelSource, Rightsizing, check_name, find_source, rightsize_analysed
-from ens_plugin.report.text import escaped_markdown, printable, wrapped
 from ens_plugin.sizing.truncate import AnalysedModel
 from ens_plugin.tracking.connection import check_server
 from ens_plugin.tracking.digest import Rows
@@ -144,51 +142,3 @@ def _source(request: AnalysisRequest) -> ModelSource:
     with only_results_on_stdout(), quiet_libraries():
         use_store(request.tracking_uri)
         return find_source(request.model)
-
-
-def as_json(found: Rightsizing) -> str:
-    """Return the outcome of a rightsizing as JSON; its fields are described in ``docs/reference/json.md``."""
-    recommendation, logged = found.report.recommendation, found.logged
-    content: dict[str, Any] = {
-        "schema_version": 1,
-        "source": found.source,
-        "outcome": found.outcome,
-        "passed": found.passed,
-        "n_members": found.report.n_members,
-        "size": recommendation.size,
-        "interval": recommendation.interval,
-        "reason": recommendation.reason,
-        "checks": [asdict(check) for check in found.checks],
-        "costs": None if found.costs is None else asdict(found.costs),
-        "model": None if logged is None else {**logged._asdict(), "uri": logged.uri},
-    }
-    return json.dumps(content, indent=1, allow_nan=False)
-
-
-def as_text(found: Rightsizing) -> str:
-    """Return the outcome of a rightsizing as text, at most 80 columns wide."""
-    lines = wrapped(found.sentence)
-    lines += wrapped(printable(found.report.recommendation.reason))
-    if found.checks:
-        lines += ["", *(line for check in found.checks for line in wrapped(check.text, later="  "))]
-    lines += [] if found.budget is None else ["", *found.budget.lines()]
-    if found.logged is not None:
-        lines += ["", *(line for sentence in _places(found) for line in wrapped(sentence, later="  "))]
-    return "\n".join(lines)
-
-
-def as_markdown(found: Rightsizing) -> str:
-    """Return the outcome of a rightsizing in Markdown, with all text of the model and the registry escaped."""
-    lines = [
-        f"**{escaped_markdown(found.sentence, 300)}**",
-        "",
-        escaped_markdown(found.report.recommendation.reason, 400),
-    ]
-    lines += [] if found.budget is None else ["", *found.budget.markdown()]
-    details = [*(check.text for check in found.checks), *_places(found)]
-    lines += [*([""] if details else []), *(f"- {escaped_markdown(detail, 400)}" for detail in details)]
-    return "\n".join(lines)
-
-
-def _places(found: Rightsizing) -> list[str]:
-    return [] if found.logged is None else found.logged.sentences("--register NAME")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,7 @@ from ens_plugin.errors import InputError, ModelLoadError, TrackingError, Unsuppo
 from ens_plugin.report.budget import Budget
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.result import Costs
-from ens_plugin.report.text import members_text, printable, wrapped
+from ens_plugin.report.text import escaped_markdown, members_text, printable, wrapped
 from ens_plugin.sizing.budget import measure_costs
 from ens_plugin.sizing.truncate import (
     AnalysedModel,
@@ -38,7 +39,7 @@ from ens_plugin.tracking.connection import (
 )
 from ens_plugin.tracking.digest import DIGEST_TAG, recorded_digest
 from ens_plugin.tracking.log import log_report
-from ens_plugin.tracking.models import VersionAddress, find_version, load_model, parse_address
+from ens_plugin.tracking.models import VersionAddress, find_version, load_model, model_document, parse_address
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -96,7 +97,7 @@ def _address(uri: str) -> VersionAddress:
 
 
 def _described(client: MlflowClient, uri: str, name: str | None, version: str | None) -> ModelSource:
-    document = _document(uri)
+    document = model_document(uri)
     model_id, run_id = document.model_id, document.run_id
     if model_id is None and run_id is None:
         raise InputError(
@@ -112,19 +113,6 @@ def _described(client: MlflowClient, uri: str, name: str | None, version: str | 
         # The run of the model may have been deleted.
         digest = recorded_digest(client, model_id, None)
     return ModelSource(uri, name, version, model_id, model_name, experiment_id, _flavor(document, uri), digest)
-
-
-def _document(uri: str) -> Model:
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return mlflow.models.Model.load(uri)
-    except (MlflowException, OSError) as error:
-        raise ModelLoadError(
-            f"MLflow found no model at {printable(uri, 120)}: {printable(without_secrets(str(error)), 300)}. "
-            "Check the name, version or run id, and that the tracking URI is the one the model was logged to."
-        ) from error
 
 
 def _flavor(document: Model, uri: str) -> Flavor:
@@ -153,11 +141,12 @@ class LoggedCut(NamedTuple):
         """URI of the LoggedModel."""
         return f"models:/{self.model_id}"
 
-    def sentences(self, to_register: str) -> list[str]:
-        """Return sentences on where the model is logged and which version it is, or how `to_register` makes it one."""
+    @property
+    def sentences(self) -> list[str]:
+        """Where the model is logged and which version it is, or how `register` makes it one."""
         logged = f"Logged as {self.uri}, by run {self.run_id}."
         if self.version is None:
-            return [logged, f"Not registered; use {to_register} to make it a version of a registered model."]
+            return [logged, "Not registered; name a registered model by `register` to make it a version."]
         name = printable(str(self.name), 300)
         return [logged, f"Registered as version {self.version} of {name}; no alias was moved."]
 
@@ -357,12 +346,39 @@ class Rightsizing:
         )
 
     def summary(self) -> str:
-        """Return the outcome, the reason, the checks and the logged model as plain text, 80 columns wide."""
-        sentences = [self.sentence, printable(self.report.recommendation.reason)]
-        sentences += [check.text for check in self.checks]
+        """Return the outcome, the reason, the checks, what sizes cost and the logged model, 80 columns wide."""
+        lines = [*wrapped(self.sentence), *wrapped(printable(self.report.recommendation.reason))]
+        lines += ["", *(line for check in self.checks for line in wrapped(check.text, later="  "))] * bool(self.checks)
+        lines += [] if self.budget is None else ["", *self.budget.lines()]
         if self.logged is not None:
-            sentences += self.logged.sentences("register='NAME'")
-        return "\n".join(line for sentence in sentences for line in wrapped(sentence, later="  "))
+            lines += ["", *(line for sentence in self.logged.sentences for line in wrapped(sentence, later="  "))]
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Return the outcome as JSON; its fields are described in ``docs/reference/json.md``."""
+        recommendation, logged = self.report.recommendation, self.logged
+        content = {
+            "schema_version": 1,
+            "source": self.source,
+            "outcome": self.outcome,
+            "passed": self.passed,
+            "n_members": self.report.n_members,
+            "size": recommendation.size,
+            "interval": recommendation.interval,
+            "reason": recommendation.reason,
+            "checks": [asdict(check) for check in self.checks],
+            "costs": None if self.costs is None else asdict(self.costs),
+            "model": None if logged is None else {**logged._asdict(), "uri": logged.uri},
+        }
+        return json.dumps(content, indent=1, allow_nan=False)
+
+    def to_markdown(self) -> str:
+        """Return the outcome in Markdown, with all text of the model and the registry escaped."""
+        reason = escaped_markdown(self.report.recommendation.reason, 400)
+        lines = [f"**{escaped_markdown(self.sentence, 300)}**", "", reason]
+        lines += [] if self.budget is None else ["", *self.budget.markdown()]
+        details = [*(check.text for check in self.checks), *(() if self.logged is None else self.logged.sentences)]
+        return "\n".join([*lines, *[""] * bool(details), *(f"- {escaped_markdown(each, 400)}" for each in details)])
 
 
 @ends_at_caller

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.findings import CHECKS, Finding
-from ens_plugin.report.result import ReportContent
+from ens_plugin.report.result import SHARES, ReportContent
 from ens_plugin.report.text import (
     MOST_LABELS,
-    SHARES,
     criteria_table,
     escaped_markdown,
     gain_texts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ens_plugin.core.validation import MAX_SIZE, counted, shown
 from ens_plugin.errors import InputError
@@ -56,16 +56,6 @@ def check_limits(max_bytes: float | None, max_latency: float | None) -> None:
             continue
         if not isinstance(limit, Real) or isinstance(limit, bool) or not 0.0 < limit < math.inf:
             raise InputError(f"{name} must be a positive finite number of {unit}, got {shown(limit, 40)}.")
-
-
-class CostLimits(NamedTuple):
-    """The most bytes of a pickled model and the most seconds for a request of one row; None for no limit."""
-
-    max_bytes: float | None = None
-    max_latency: float | None = None
-
-
-NO_LIMITS = CostLimits()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,9 +19,8 @@ from ens_plugin.report.answers import DOUBTED
 from ens_plugin.report.ensemble_report import EnsembleReport
 from ens_plugin.report.html import comparison_card
 from ens_plugin.report.plots import plot_reports
-from ens_plugin.report.result import ErrorCurve
+from ens_plugin.report.result import SHARES, ErrorCurve
 from ens_plugin.report.text import (
-    SHARES,
     aligned,
     comparison_table,
     criterion_words,

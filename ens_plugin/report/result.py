@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # What a recommended size has to be enough for.
 Criterion = Literal["error", "probability", "agreement", "metric"]
 ZERO_ONE, SQUARED = "0-1 error", "mean squared error"
+SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
 FEWEST_ROWS = 30  # with fewer, a recommended size is too uncertain for a decision
 RARE = 10.0  # times the disagreement that is allowed: rarer labels hardly move the mean agreement
 OWN_LABEL = "1"  # what scikit-learn's scorers take as the positive label
@@ -648,6 +649,14 @@ class ModelProof:
     rows: Any = field(default=None, repr=False)
 
 
+def measure_of(metric: str, error: float) -> float:
+    """Return the everyday measure of an error: 1 less a share, the root of a squared error, or a metric as it is."""
+    # An error below 0, which a correction can give, is none.
+    if metric in SHARES:
+        return 1.0 - (0.0 if error < 0.0 else error)
+    return math.sqrt(0.0 if error < 0.0 else error) if metric == SQUARED else error
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportContent:
     """The fields of an :class:`ens_plugin.EnsembleReport`, and the scalars that are computed from them."""
@@ -807,13 +816,10 @@ class ReportContent:
 
     def measured(self, error: float, interval: tuple[float, float]) -> tuple[float, float, float]:
         """Return an error and the ends of its interval, from the lower one on, as values of the everyday measure."""
-        low, high = interval
-        if self.error_curve.metric == ZERO_ONE:
-            return 1.0 - error, 1.0 - high, 1.0 - low
-        if not self.is_squared:
-            return error, low, high
-        root, lower, upper = (math.sqrt(max(value, 0.0)) if value == value else value for value in (error, low, high))
-        return root, lower, upper
+        value, *ends = (measure_of(self.error_curve.metric, each) for each in (error, *interval))
+        # The lower end of an error is the upper end of an accuracy; sorting would move a NaN.
+        lower, upper = ends[::-1] if self.error_curve.metric == ZERO_ONE else ends
+        return value, lower, upper
 
     def metrics(self) -> dict[str, float]:
         """Return the scalars of the report that are logged to MLflow, by name without a prefix.

@@ -14,15 +14,13 @@ import numpy as np
 
 from ens_plugin.core.validation import FloatArray, IntArray, counted, previous_odd_size, printable
 from ens_plugin.errors import InputError
-from ens_plugin.report.result import ErrorCurve, ReportContent, SizeRecommendation
+from ens_plugin.report.result import SHARES, ErrorCurve, ReportContent, SizeRecommendation, measure_of
 from ens_plugin.report.text import (
-    SHARES,
     common_noun,
     interval_in_measure,
     label_words,
     level_text,
     measure_name_of,
-    measure_of,
     measured_text,
     member_noun,
     quantity_label,

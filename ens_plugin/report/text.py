@@ -14,6 +14,7 @@ from ens_plugin.core.validation import printable as printable
 from ens_plugin.findings import Finding
 from ens_plugin.report.result import (
     FEWEST_ROWS,
+    SHARES,
     SQUARED,
     ZERO_ONE,
     Criterion,
@@ -21,6 +22,7 @@ from ens_plugin.report.result import (
     MetricBasis,
     ReportContent,
     SizeRecommendation,
+    measure_of,
     worst_output,
 )
 
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_KNOWN = "not estimated"
-
-SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
 
 
 class _Respect(NamedTuple):
@@ -556,13 +556,6 @@ def measure_name_of(metric: str) -> str:
     if metric in SHARES:
         return "accuracy"
     return "RMSE" if metric == SQUARED else printable(metric, 40)
-
-
-def measure_of(metric: str, error: float) -> float:
-    """Return the everyday measure of an error: 1 less a share, the root of a squared error, or a metric as it is."""
-    if metric in SHARES:
-        return 1.0 - max(error, 0.0)
-    return math.sqrt(max(error, 0.0)) if metric == SQUARED else error
 
 
 def measured_text(metric: str, value: float) -> str:

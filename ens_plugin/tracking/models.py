@@ -29,6 +29,7 @@ from ens_plugin.tracking.connection import (
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
+    from mlflow.models import Model
 
 
 ADDRESS = re.compile(r"models:/(?P<name>[^/]+)(/(?P<version>[1-9][0-9]*)|@(?P<alias>[\w-]+))")
@@ -228,16 +229,19 @@ def load_model(source: str | Path) -> Any:
 
 def logged_model_id(source: str) -> str | None:
     """Return the id of the LoggedModel behind a ``models:/`` or ``runs:/`` URI, if there is one."""
-    if not source.startswith(("models:/", "runs:/")):
-        return None
+    found = model_document(source).model_id if source.startswith(("models:/", "runs:/")) else None
+    return None if found is None else str(found)
+
+
+def model_document(uri: str) -> Model:
+    """Return what MLflow has written beside the model of a URI."""
     import mlflow
     from mlflow.exceptions import MlflowException
 
     try:
-        found = mlflow.models.Model.load(source).model_id
+        return mlflow.models.Model.load(uri)
     except (MlflowException, OSError) as error:
-        raise ModelLoadError(_not_loaded(source, error)) from error
-    return None if found is None else str(found)
+        raise ModelLoadError(_not_loaded(uri, error)) from error
 
 
 def source_run_id(source: str) -> str | None:

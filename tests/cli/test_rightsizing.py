@@ -15,7 +15,6 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 from ens_plugin.cli import main
-from ens_plugin.cli.registry import as_json, as_markdown, as_text
 from ens_plugin.registry import Rightsizing
 from ens_plugin.registry.rightsizing import LoggedCut
 from ens_plugin.report.result import Costs, LinearCost
@@ -44,7 +43,7 @@ def outcome(source: str = "models:/churn/7", name: str | None = "churn", version
 
 
 def test_text_tells_what_changed_and_where_it_is() -> None:
-    text = as_text(outcome())
+    text = outcome().summary()
     size = classification_report().recommended_size
     assert text.startswith(f"models:/churn/7: 200 members cut to the {size} recommended.\n")
     assert re.search("current +200 +8 MB +40 ms", text)
@@ -55,35 +54,35 @@ def test_text_tells_what_changed_and_where_it_is() -> None:
 
 
 def test_a_model_that_was_not_registered_says_how() -> None:
-    text = as_text(outcome(name=None, version=None))
-    assert "Not registered; use --register NAME" in text
+    text = outcome(name=None, version=None).summary()
+    assert "Not registered; name a registered model by `register`" in text
 
 
 @pytest.mark.parametrize("outcome_of", ["not_needed", "no_size", "refused"])
 def test_nothing_logged_says_so(outcome_of: Any) -> None:
     report = classification_report()
     found = Rightsizing("models:/churn/7", outcome_of, report)
-    for shown in (as_text(found), as_markdown(found)):
+    for shown in (found.summary(), found.to_markdown()):
         assert "nothing logged" in " ".join(shown.split()).lower()
         assert "Logged as" not in shown
-    assert json.loads(as_json(found))["model"] is None
+    assert json.loads(found.to_json())["model"] is None
 
 
 @pytest.mark.parametrize("hostile", [*HOSTILE_STRINGS, "models:/" + "name " * 60 + "/7"])
 def test_names_are_shown_and_do_nothing(hostile: str) -> None:
     found = outcome(hostile, hostile)
-    text, markdown = as_text(found), as_markdown(found)
+    text, markdown = found.summary(), found.to_markdown()
     assert max(map(len, text.splitlines())) <= 80
     for shown in (text, markdown):
         assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", shown)
     for markup in ("<script", "<img", "</svg", "](", "`tick`", "*star*"):
         assert markup not in markdown
-    assert len(markdown.splitlines()) == len(as_markdown(outcome()).splitlines())
-    assert json.loads(as_json(found))["source"] == hostile
+    assert len(markdown.splitlines()) == len(outcome().to_markdown().splitlines())
+    assert json.loads(found.to_json())["source"] == hostile
 
 
 def test_json_has_the_documented_fields_and_no_others() -> None:
-    content = json.loads(as_json(outcome()))
+    content = json.loads(outcome().to_json())
     text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
     section = text[text.index("## `ens-plugin rightsize --format json`") :]
     documented = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)))

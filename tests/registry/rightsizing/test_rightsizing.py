@@ -297,7 +297,7 @@ def test_printed_it_tells_what_became_of_the_model() -> None:
         "Registered as version 8 of churn; no alias was moved."
     )
     assert max(map(len, str(found).splitlines())) <= 80
-    assert "Not registered; use register='NAME'" in str(replace(found, logged=LoggedCut("abc", "m-1")))
+    assert "Not registered; name a registered model" in str(replace(found, logged=LoggedCut("abc", "m-1")))
     larger = replace(found, cut_report=cut_to(report, size + 2)).sentence
     assert f"60 members cut to {size + 2}, where {size} were recommended: smaller models were not enough" in larger
     left_alone = Rightsizing("models:/a\x1b[2J/1", "not_needed", report)

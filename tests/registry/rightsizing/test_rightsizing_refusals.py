@@ -175,8 +175,8 @@ REFUSED: list[tuple[Any, dict[str, Any], type[EnsPluginError], str]] = [
     ("models:/nobody/1", {}, TrackingError, "not found"),
     ("models:/nobody@champion", {}, TrackingError, "not found"),
     ("models:/nobody/latest", {}, InputError, "is not the URI of a registered version"),
-    ("models:/m-0000", {}, ModelLoadError, "MLflow found no model"),
-    ("runs:/00000000000000000000000000000000/model", {}, ModelLoadError, "MLflow found no model"),
+    ("models:/m-0000", {}, ModelLoadError, "could not load a model from"),
+    ("runs:/00000000000000000000000000000000/model", {}, ModelLoadError, "could not load a model from"),
     ("{there}@nobody", {}, GateError, "has the alias 'nobody'"),
 ]
 
