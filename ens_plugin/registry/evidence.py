@@ -51,15 +51,10 @@ DOUBT_LIMIT = 600  # characters
 NOT_SCORED = (BagError, InputError, ModelLoadError, NotFittedError, TooFewMembersError, UnsupportedModelError)
 
 
-class LoggedReport(NamedTuple):
-    """A logged report, and the URI of its page, or of its JSON where no page was logged."""
-
-    report: EnsembleReport
-    uri: str
-
-
-def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str, files: str) -> LoggedReport:
-    """Return the newest report that is linked to the files of a version, whose sum is `files`."""
+def read_report(
+    client: MlflowClient, version: RegisteredVersion, prefix: str, files: str
+) -> tuple[EnsembleReport, str]:
+    """Return the newest report that is linked to the files of a version, whose sum is `files`, and its page's URI."""
     link = _newest_link(client, version, prefix, files)
     _check_live(client, link.run_id)
     folder = link.path.rpartition("/")[0]
@@ -70,7 +65,7 @@ def read_report(client: MlflowClient, version: RegisteredVersion, prefix: str, f
         report = replace(report, judged_rows=read_judged_rows(BytesIO(losses)))
     # A page that could not be drawn was not logged.
     page = f"{folder}/{PAGE_FILE}"
-    return LoggedReport(report, f"runs:/{link.run_id}/{page if page in listed else link.path}")
+    return report, (f"runs:/{link.run_id}/{page if page in listed else link.path}")
 
 
 def _newest_link(client: MlflowClient, version: RegisteredVersion, prefix: str, files: str) -> ReportLink:
@@ -363,13 +358,11 @@ def gather_evidence(client: MlflowClient, version: RegisteredVersion, request: G
     if not request.policy.needs_report():
         return GateEvidence(None, None, None, "logged metrics; the policy has no requirement on an ensemble report")
     if request.rows is None:
-        logged = read_report(client, version, request.prefix, files)
-        refuse_doubts(logged.report, version)
-        _check_metric(logged.report, version, request.policy)
-        _check_level(logged.report, version, request.policy)
-        return GateEvidence(
-            logged.report, logged.uri, None, f"{_rows_in_words(logged.report)}, as logged at {logged.uri}"
-        )
+        report, uri = read_report(client, version, request.prefix, files)
+        refuse_doubts(report, version)
+        _check_metric(report, version, request.policy)
+        _check_level(report, version, request.policy)
+        return GateEvidence(report, uri, None, f"{_rows_in_words(report)}, as logged at {uri}")
     policy = request.policy
     measured = measure(
         client, version, request.rows, policy.measured_metric, costs=not {*COSTS}.isdisjoint(policy.bounded("report"))
@@ -528,7 +521,7 @@ def _compared(
 
 
 def _relied_on(client: MlflowClient, version: RegisteredVersion, request: GateRequest) -> EnsembleReport:
-    report = read_report(client, version, request.prefix, version_files(client, version)).report
+    report, _ = read_report(client, version, request.prefix, version_files(client, version))
     refuse_doubts(report, version)
     return report
 

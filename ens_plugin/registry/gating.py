@@ -513,7 +513,7 @@ def _decide(client: MlflowClient, request: GateRequest, version: RegisteredVersi
             continue
         value = tables[requirement.table].get(requirement.name, math.nan)
         if math.isnan(value):
-            raise GateError(_missing(requirement, tables[requirement.table], version, evidence, request.policy))
+            raise GateError(_missing(requirement, tables[requirement.table], version, evidence))
         subject = _subject(requirement, evidence.report, baseline)
         checks.append(Check(requirement, value, requirement.holds(value), subject))
     decision = _decision(version, files, request.policy, tuple(checks), evidence, baseline)
@@ -578,16 +578,15 @@ def _decision(
 
 
 def _missing(
-    requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion, evidence: GateEvidence,
-    policy: Policy,
-) -> str:  # fmt: skip
+    requirement: Requirement, scalars: Mapping[str, float], version: RegisteredVersion, evidence: GateEvidence
+) -> str:
     wanted = printable(f"{requirement.table}.{requirement.name}", 120)
     found = (
         f"The policy requires {wanted!r}, which is not available for version {version.version} of "
         f"{printable(version.name, 80)}"
     )
     if requirement.table == "report":
-        return f"{found}{_not_in_report(requirement.name, scalars, evidence, policy)}"
+        return f"{found}{_not_in_report(requirement.name, scalars, evidence)}"
     if requirement.table == "metrics" and requirement.name in scalars:
         return f"{found}: NaN was logged. Log a number, or take it out of the policy."
     close = get_close_matches(requirement.name[:80], list(scalars), n=1)
@@ -595,7 +594,7 @@ def _missing(
     return f"{found}{hint} Log it, or take it out of the policy."
 
 
-def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence, policy: Policy) -> str:
+def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEvidence) -> str:
     """Return the end of the message about a scalar that a report lacks: the report's metric, and what to do."""
     assert evidence.report is not None
     if name in COSTS:
@@ -610,18 +609,9 @@ def _not_in_report(name: str, scalars: Mapping[str, float], evidence: GateEviden
             f"some rows, and from {curve.sizes[0]} on it is finite. Train as many, or members whose leaves are not "
             "pure (min_samples_leaf)."
         )
-    found = f": its report is of {printable(curve.metric, 40)}."
-    if scorer not in (None, curve.metric, policy.metric):
-        return (
-            f'{found} Write metric = "{scorer}" under [report] of the policy, and log a report made with '
-            f"metric='{scorer}' or pass rows, on which the gate computes it."
-        )
-    can_log = curve.key != "error" and policy.metric is None and evidence.report_uri is not None
-    log = "log a report made without metric=, " if can_log else ""
-    return (
-        f"{found} Bound what that report has ({printable(', '.join(scalars), 400)}), {log}or take {name!r} out of the "
-        "policy."
-    )
+    has = f": its report is of {printable(curve.metric, 40)}, and has {printable(', '.join(scalars), 400)}."
+    other = f'with metric = "{scorer}" under [report] of the policy' if scorer else "made without metric="
+    return f"{has} Bound one of these, log a report {other}, or take {name!r} out of the policy."
 
 
 def _aliases_at_stake(client: MlflowClient, request: GateRequest) -> dict[str, str | None]:

@@ -85,6 +85,7 @@ WIDTH = 80
 SHOWN_ROWS = 5
 MOST_LABELS = 10  # of a table by label
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*_{}\[\]<>#|~$&@!]")
+_CODE = re.compile(r"\[[a-z]+(-[a-z]+)+\]")  # of a finding, which is looked up whole
 LONGEST_LABEL = 16
 MOST_OUTPUTS = 30
 # Of tables of three columns, so that those below each other are one to the eye.
@@ -433,9 +434,9 @@ def output_table(report: ReportContent, most: int = MOST_OUTPUTS) -> Table:
 
 def wrapped(text: str, indent: str = "", later: str = "") -> list[str]:
     """Return a text as lines of at most 80 characters, after `indent`, and all but the first after `later` too."""
-    held = text.replace(" %", "\xa0%")
+    held = _CODE.sub(lambda found: found[0].replace("-", "\u2011"), text.replace(" %", "\xa0%"))
     lines = textwrap.wrap(held, WIDTH, initial_indent=indent, subsequent_indent=indent + later)
-    return [line.replace("\xa0", " ") for line in lines]
+    return [line.replace("\xa0", " ").replace("\u2011", "-") for line in lines]
 
 
 def escaped_markdown(text: str, limit: int) -> str:

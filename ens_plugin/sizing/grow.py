@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier, is_regressor
@@ -181,8 +181,7 @@ class Growth:
         return pd.DataFrame([vars(step) for step in self.history])
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Number of members to keep, and other fields of :class:`Growth`, decided from the history."""
 
     n_members: int
@@ -376,7 +375,8 @@ def grow(
         course = _Course(limit, options, of_steps, bar)
         training = TrainingRows(rows, y, sample_weight, limit, first if verbose else None, course.progress)
         model = trainer(ensemble, training, first, course.next_size)
-    outcome = course.outcome()
+    # By the probe's estimate only: using the second one as well would be another method.
+    outcome = outcome_of(course.steps[0], course.steps[-1], limit, course.report)
     if not outcome.converged:
         warn_user(outcome.reason, NotConvergedWarning)
     if course.report is not None:
@@ -388,14 +388,10 @@ def grow(
         # Models before the last one may be of another class.
         report = changed(report, model=type(model).__name__)
     return Growth(
+        **outcome._asdict(),
         model=grown,
-        n_members=outcome.n_members,
         report=report,
         history=tuple(course.steps),
-        converged=outcome.converged,
-        suffices=outcome.suffices,
-        wanted_size=outcome.wanted_size,
-        reason=outcome.reason,
         trained_members=course.steps[-1].trained_members,
         seconds=time.perf_counter() - begun,
     )
@@ -452,10 +448,6 @@ class _Course:
             return None
         self.bar.total = wanted
         return wanted
-
-    def outcome(self) -> Outcome:
-        # By the probe's estimate only: using the second one as well would be another method.
-        return outcome_of(self.steps[0], self.steps[-1], self.limit, self.report)
 
 
 def _estimate(

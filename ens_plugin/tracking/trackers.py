@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
@@ -306,7 +305,6 @@ class _Library(NamedTuple):
     log: Callable[[Any, ReportParts], str]  # to a run or writer, or to a new one for None
     packages: tuple[tuple[str, ...], ...]  # one of these groups has to be installed
     run_class: str
-    example: str
     advice: str
 
     def defines(self, kind: type, name: str | None = None) -> bool:
@@ -323,7 +321,6 @@ _LIBRARIES = {
         _log_to_wandb,
         (("wandb",),),
         "Run",
-        "wandb.run",
         "Log in with `wandb login`, check the connection, or set WANDB_MODE=offline and run `wandb sync` later.",
     ),
     "tensorboard": _Library(
@@ -331,7 +328,6 @@ _LIBRARIES = {
         _log_to_tensorboard,
         (("tensorboardX",), ("torch", "tensorboard")),
         "SummaryWriter",
-        "SummaryWriter('runs/a')",
         "Check that the log directory can be written, or pass a SummaryWriter of another directory.",
     ),
     "dvclive": _Library(
@@ -339,7 +335,6 @@ _LIBRARIES = {
         _log_to_dvclive,
         (("dvclive", "dvc"),),
         "Live",
-        "Live()",
         "Check that its directory can be written, or pass a Live of another directory.",
     ),
 }
@@ -420,21 +415,14 @@ def _check_methods(tracker: object) -> None:
     lacking = [name for name in METHODS if not callable(getattr(tracker, name, None))]
     if isinstance(tracker, type):
         what, problem = f"the class {printable(tracker.__name__, 60)}", "and an instance of it is needed"
-    elif not lacking:
-        return
-    else:
+    elif lacking:
         what = f"an object of the type {printable(type(tracker).__name__, 60)}"
         problem = f"and it lacks the {'method' if len(lacking) == 1 else 'methods'} {_listed(lacking)}"
-    advice = f"one of the names {', '.join(map(repr, NAMES))}"
-    if isinstance(tracker, ModuleType):
-        what, package = f"the module {tracker.__name__}", tracker.__name__.partition(".")[0]
-        if package == MLFLOW:
-            advice = "the name 'mlflow'"
-        for name, library in _LIBRARIES.items():
-            if package in {group[0] for group in library.packages}:
-                advice = f"its name, {name!r}, a run of it, such as {library.example}"
+    else:
+        return
     raise InputError(
-        f"tracker= is {what}, {problem}. Pass {advice}, or an object with the methods {_listed(METHODS)}, {_DESCRIBED}."
+        f"tracker= is {what}, {problem}. Pass one of the names {', '.join(map(repr, NAMES))}, a run or writer of their "
+        f"libraries, or an object with the methods {_listed(METHODS)}, {_DESCRIBED}."
     )
 
 

@@ -119,8 +119,8 @@ def test_a_doubted_report_has_one_answer_and_no_table() -> None:
     ]
     assert summarize(doubted).splitlines() == [
         "RandomForestClassifier, 200 trees",
-        "Trust it?   Do not use these figures. Many rows are copies. Name groups. [of-",
-        "            adapter]",
+        "Trust it?   Do not use these figures. Many rows are copies. Name groups.",
+        "            [of-adapter]",
     ]
 
 

@@ -7,7 +7,6 @@ import math
 import re
 import subprocess
 import sys
-import types
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -67,7 +66,7 @@ def test_a_tracker_and_mlflow_hold_the_same(embedded: mlflow.MlflowClient) -> No
 def test_the_parts_come_in_a_fixed_order_and_scalars_last() -> None:
     tracker = Recorder()
     log_report(REPORT, tracker=tracker)
-    assert tracker.calls == [*["figure"] * 3, *["file"] * 3, "curve", "scalars"]
+    assert tracker.calls == [*["figure"] * 2, *["file"] * 3, "curve", "scalars"]
 
 
 def test_only_finite_numbers_reach_a_tracker() -> None:
@@ -128,10 +127,7 @@ class Halfway:
         (["wandb"], "the type list, and it lacks"),
         (Recorder, "the class Recorder, and an instance of it is needed"),
         (Halfway, "the class Halfway, and an instance of it is needed"),
-        (mlflow, "the module mlflow, and it lacks .* Pass the name 'mlflow'"),
-        (json, "the module json, and it lacks .* one of the names 'mlflow', 'wandb'"),
-        (types.ModuleType("wandb"), "the module wandb, and it lacks .* its name, 'wandb', a run of it, such as wandb"),
-        (types.ModuleType("dvclive"), "the module dvclive, and it lacks .* such as Live()"),
+        (json, "of the type module, and it lacks .* one of the names 'mlflow', 'wandb'"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
