@@ -37,7 +37,6 @@ from ens_plugin.tracking.links import (
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_to
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
@@ -102,27 +101,12 @@ def save_figures(draw: Callable[[], Mapping[str, Figure]], directory: Path) -> P
     return directory
 
 
-def label_frame(report: EnsembleReport) -> pd.DataFrame:
-    """Return the errors by label and the confusion matrix as one table, with a row for each label."""
-    import pandas as pd
-
-    errors = [
-        (found.label, found.n_rows, found.error, *found.interval, found.recommended_error, found.asymptote)
-        for found in report.label_errors
-    ]
-    names = ["label", "rows", "error", "lower", "upper", "recommended_error", "asymptotic_error"]
-    matrix = report.confusion_matrix().add_prefix("predicted: ").reset_index(drop=True)
-    return pd.concat([pd.DataFrame(errors, columns=names), matrix], axis=1)
-
-
 def write_data(report: EnsembleReport, directory: Path) -> None:
     """Write the files of a report that need no rendering into a directory."""
     (directory / REPORT_FILE).write_text(report.to_json(), encoding="utf-8")
     report.error_curve.to_frame().to_csv(directory / "curve.csv", index=False)
     if report.judged_rows is not None and report.judged_rows.losses.nbytes <= LONGEST_REPORT:
         write_judged_rows(report.judged_rows, directory / ROWS_FILE)
-    if report.label_errors:
-        label_frame(report).to_csv(directory / "labels.csv", index=False)
 
 
 def scalar_values(report: EnsembleReport, prefix: str) -> dict[str, float]:

@@ -11,8 +11,7 @@ import pytest
 
 from ens_plugin import EnsembleReport
 from ens_plugin.cli import read_table
-from ens_plugin.report.result import LabelErrors
-from ens_plugin.tracking.log import draw_figures, render_artifacts, write_data
+from ens_plugin.tracking.log import draw_figures, render_artifacts
 from tests.reports import all_reports, classification_report
 
 FILES = {"report.json", "report.html", "curve.csv"}
@@ -56,16 +55,3 @@ def test_no_picture_is_larger_than_its_figure(excess: float, tmp_path: Path) -> 
 def png_size(path: Path) -> tuple[int, int]:
     width, height = struct.unpack(">II", path.read_bytes()[16:24])
     return width, height
-
-
-def test_errors_by_label_are_a_table_with_the_confusion_matrix(tmp_path: Path) -> None:
-    found = (
-        LabelErrors("a", 0.1, (0.05, 0.2), 0.11, 0.09, (9, 1)),
-        LabelErrors("b", 0.2, (0.1, 0.3), 0.2, 0.2, (1, 4)),
-    )
-    write_data(replace(classification_report(), label_errors=found), tmp_path)
-    table = read_table(tmp_path / "labels.csv")
-    assert table["label"].tolist() == ["a", "b"]
-    assert table["rows"].tolist() == [10, 5]
-    assert table[["predicted: a", "predicted: b"]].to_numpy().tolist() == [[9, 1], [1, 4]]
-    assert table["upper"].tolist() == [0.2, 0.3]
