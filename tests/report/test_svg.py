@@ -21,7 +21,7 @@ from ens_plugin.report.size_curves import (
     size_tips,
     whole_curve,
 )
-from ens_plugin.report.svg import NARROW, WIDE, Frame, curve_svg, pictures
+from ens_plugin.report.svg import NARROW, WIDE, Frame, draw_curves, pictures
 from ens_plugin.report.text import measure_text
 from tests import reports
 
@@ -50,7 +50,7 @@ class Picture:
     """An SVG picture that was read: its size, texts, and the points of its shapes."""
 
     def __init__(self, curves: Sequence[SizeCurve], frame: Frame) -> None:
-        self.text = str(curve_svg(curves, frame))
+        self.text = str(draw_curves(curves, (frame,))[0])
         self.root = ElementTree.fromstring(self.text)
         self.width, self.height = map(float, self.root.attrib["viewBox"].split()[2:])
         self.font = float(re.findall(r"font: ([\d.]+)px", self.root.attrib["style"])[0])
