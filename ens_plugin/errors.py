@@ -9,6 +9,27 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+__all__ = [
+    "AdapterCheckError",
+    "AdapterError",
+    "BagError",
+    "ClusterError",
+    "DataMismatchError",
+    "EnsPluginError",
+    "EnsPluginWarning",
+    "GateError",
+    "InputError",
+    "ModelLoadError",
+    "NotConvergedWarning",
+    "NotFittedError",
+    "TooFewMembersError",
+    "TrackingError",
+    "UnsupportedModelError",
+    "WeakEstimateWarning",
+    "ends_at_caller",
+    "warn_user",
+]
+
 
 class EnsPluginError(Exception):
     """Base class of every exception raised on purpose by ens_plugin."""

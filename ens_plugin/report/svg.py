@@ -136,17 +136,12 @@ class Plane(NamedTuple):
 
 def pictures(curves: Sequence[SizeCurve]) -> Markup:
     """Return a picture of curves twice: a wide one, and one for narrow screens, of which a style sheet shows one."""
-    wide, narrow = _draw(curves, (WIDE, NARROW))
+    wide, narrow = draw_curves(curves, (WIDE, NARROW))
     return _rendered("pictures.html.j2", wide=wide, narrow=narrow)
 
 
-def curve_svg(curves: Sequence[SizeCurve], frame: Frame) -> Markup:
-    """Return a picture of curves, which have to be of one kind, as an SVG element."""
-    return _draw(curves, (frame,))[0]
-
-
-def _draw(curves: Sequence[SizeCurve], frames: Sequence[Frame]) -> list[Markup]:
-    """Return a picture of the same curves for each frame."""
+def draw_curves(curves: Sequence[SizeCurve], frames: Sequence[Frame]) -> list[Markup]:
+    """Return a picture of curves, which have to be of one kind, as an SVG element for each frame."""
     sizes = size_limits(curves)
     lines = [curve.drawn(*sizes) for curve in curves]
     levels = [[curve.level, *(curve.tolerance or ())] for curve in curves]

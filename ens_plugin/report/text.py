@@ -213,12 +213,6 @@ def _estimator_words(report: ReportContent) -> str:
     return _ESTIMATORS.get(report.error_curve.estimator, printable(report.error_curve.estimator, 60))
 
 
-def axis_name(metric: str) -> str:
-    """Return the name of an error as the label of an axis, with its unit."""
-    name = printable(metric, 24)
-    return name[:1].upper() + name[1:] + (" (%)" if metric in SHARES else "")
-
-
 def _two_digits(value: float) -> str:
     """Return a spread, which is hardly known to more than a factor of two, with two significant digits."""
     if not value:

@@ -99,7 +99,7 @@ def test_a_model_that_meets_the_demands_passes_with_a_summary(workshop: Path, tm
     assert job.outputs["n-members"] == "120"
     assert 5 < int(job.outputs["recommended-size"]) < 120
     assert Path(job.outputs["json"]).is_file()
-    assert "| Size, pickled |" in job.summary
+    assert "| size | latency |" in job.summary
     assert job.summary.rstrip().endswith(f"(<{LINK}>)")
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ens_plugin import EnsembleReport
 from ens_plugin.report.size_curves import SizeCurve, criterion_curve, measure_curve, report_curve, whole_curve
-from ens_plugin.report.svg import NARROW, WIDE, Frame, curve_svg, pictures
+from ens_plugin.report.svg import NARROW, WIDE, Frame, draw_curves, pictures
 from tests import reports
 
 REPORTS = reports.all_reports()
@@ -42,7 +42,7 @@ class Picture:
     """An SVG picture that was read: its size, texts, and the points of its shapes."""
 
     def __init__(self, curves: Sequence[SizeCurve], frame: Frame) -> None:
-        self.text = str(curve_svg(curves, frame))
+        self.text = str(draw_curves(curves, (frame,))[0])
         self.root = ElementTree.fromstring(self.text)
         self.width, self.height = map(float, self.root.attrib["viewBox"].split()[2:])
         self.font = float(re.findall(r"font: ([\d.]+)px", self.root.attrib["style"])[0])
