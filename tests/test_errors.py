@@ -15,7 +15,7 @@ from ens_plugin import errors
 SOURCES = Path(ens_plugin.__file__).parent
 
 
-@pytest.mark.parametrize("name", [name for name in vars(errors) if name.endswith("Error")])
+@pytest.mark.parametrize("name", [name for name in errors.__all__ if name.endswith("Error")])
 def test_an_error_is_its_message_alone_and_arrives_whole_from_another_process(name: str) -> None:
     error = getattr(errors, name)("what was found")
     assert isinstance(error, errors.EnsPluginError)

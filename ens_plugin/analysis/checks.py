@@ -354,7 +354,7 @@ def _doubt_about_mates(losses: MateLosses, sign: str) -> Finding:
 
 def _one_output(block: RowBlock) -> NDArray[Any]:
     """Return a number for each member's output, equal for equal outputs, shape (n_members, n_rows)."""
-    stored = block.stored
+    stored = block.outputs
     if stored.ndim == 2:
         return stored
     # Outputs by label that differ hardly ever have the same sum.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.sample import Sample, ScoreBlock, sample_keys, smallest_keys
+from ens_plugin.core.sample import Sample, sample_keys, smallest_keys
 from ens_plugin.core.tally import (
     CHUNK,
     LabelTally,
@@ -155,7 +155,7 @@ def tally_rows(
     # context allows; the result does not depend on it.
     n_rows = target.size
     kept, sampled = _sampled_rows(adapter, weight, sampling_seed(rng), METRIC_ROWS if with_metric else 0)
-    reader = BlockReader(adapter, features, bags, target, weight, kept, with_metric, tally)
+    reader = BlockReader(adapter, features, bags, target, weight, kept, tally)
     blocks = row_blocks(adapter, n_rows)
     finished = in_threads(reader.read, blocks)
     parts = finished if progress is None else progress(finished, len(blocks))
@@ -202,7 +202,7 @@ def tally_in_time(
     def read_some(rows: IntArray) -> TalliedBlock:
         own = Bags.from_mask(bags.at(rows))
         places = np.flatnonzero(is_kept[rows])
-        reader = BlockReader(adapter, features[rows], own, target[rows], weight[rows], places, with_metric)
+        reader = BlockReader(adapter, features[rows], own, target[rows], weight[rows], places)
         found = reader.read(slice(0, rows.size))
         return replace(found, sample=replace(found.sample, rows=rows[found.sample.rows]))
 
@@ -269,8 +269,7 @@ def _joined(parts: Iterable[TalliedBlock], n_rows: int, n_sampled: int) -> Talli
 class BlockReader:
     """Reader of blocks of rows, with the parameters of :func:`tally_rows` as attributes.
 
-    The outputs of the `sampled` rows, ascending, are kept; with a metric, which reads scores by label, by label, and
-    for all else one score of two labels.
+    The outputs of the `sampled` rows, ascending, are kept.
     """
 
     adapter: EnsembleAdapter
@@ -279,7 +278,6 @@ class BlockReader:
     target: NDArray[Any]
     weight: FloatArray
     sampled: IntArray
-    with_metric: bool = False
     tally: Callable[[RowBlock], Tally] | None = None
 
     def read(self, rows: slice) -> TalliedBlock:
@@ -305,20 +303,13 @@ class BlockReader:
 
     def _both(self, block: RowBlock) -> RowBlock:
         """Return the block with a label axis, also where an adapter returns one score for two labels."""
-        if not _has_one_score(self.adapter, block):
-            return block
-        if self.with_metric:
-            return replace(block, outputs=both_scores(block.outputs))
-        return ScoreBlock(block.counted, block.target, block.outputs)
+        is_one_score = self.adapter.output_kind == "scores" and block.outputs.ndim == 2
+        return replace(block, outputs=both_scores(block.outputs)) if is_one_score else block
 
 
 def tally_of(adapter: EnsembleAdapter) -> Callable[[RowBlock], Tally]:
     """Return the function that makes the tally of a block of the rows of an ensemble."""
     return tally_values if adapter.info.task == "regression" else tally_labels
-
-
-def _has_one_score(adapter: EnsembleAdapter, block: RowBlock) -> bool:
-    return adapter.output_kind == "scores" and block.outputs.ndim == 2
 
 
 def label_count(adapter: EnsembleAdapter) -> int:

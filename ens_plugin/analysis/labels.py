@@ -25,7 +25,7 @@ from ens_plugin.core.jackknife import left_out_sd
 from ens_plugin.core.label_draws import Draws, LabelDraws, normal_draws
 from ens_plugin.core.label_shares import DrawnShares, draw_shares, fit_label_shares, record_labels
 from ens_plugin.core.margins import RivalMargins, draw_margins
-from ens_plugin.core.sample import Sample, ScoreBlock, SubsetRates, rates_of_subsets, rates_of_votes
+from ens_plugin.core.sample import Sample, SubsetRates, rates_of_subsets, rates_of_votes
 from ens_plugin.core.seed_variance import shared_luck_variance
 from ens_plugin.core.tally import (
     LabelTally,
@@ -290,7 +290,7 @@ def labelled_by_members(sample: Sample) -> Sample:
     counted = block.counted.copy()
     counted[member, rows] = False
     labels = np.asarray(member_labels(block)[member, rows], dtype=np.int64)
-    return Sample(block.like(block.stored, counted, labels), sample.rows, sample.weight)
+    return Sample(block.like(block.outputs, counted, labels), sample.rows, sample.weight)
 
 
 def gap_doubts(draws: LabelDraws, block: RowBlock, n_members: int, settings: ResolvedOptions) -> tuple[Finding, ...]:
@@ -442,7 +442,7 @@ def subset_rates(block: RowBlock) -> SubsetRates:
     """Return how often random subsets of each row's members, of odd sizes, are wrong."""
     sizes = subset_sizes(max(min(subset_limit(block.trials), MAX_ANCHOR), 1))
     sizes = np.unique(sizes - (sizes % 2 == 0))
-    if block.n_labels == 2 and not isinstance(block, ScoreBlock) and are_votes(block):
+    if block.n_labels == 2 and are_votes(block):
         right = block.support[np.arange(block.target.size), block.target]
         return rates_of_votes(block.trials - right, block.trials, sizes)
     # As of the draws, the seed is fixed, so that no random_state changes an estimate.
@@ -506,9 +506,6 @@ def _size_by_agreement(
 
 def _deciding_outputs(block: RowBlock) -> tuple[NDArray[Any], FloatArray]:
     """Return outputs that are the members' margins over the strongest rival once multiplied by a sign of each row."""
-    if isinstance(block, ScoreBlock):
-        # A margin of two labels is the score of the second one, or minus it: no copy of all is needed.
-        return block.score, np.where(block.target == 1, 1.0, -1.0)
     if block.n_labels == 2:
         # Support for the wrong label is half as far from its mean, on the other side, and votes take a bit each.
         return wrong_support(block), np.full(block.target.size, -2.0)

@@ -32,7 +32,7 @@ LARGEST_DIFFERENCE, ROUNDING = 1e-5, 2.0 * 10.0 ** (1 - DIGITS)
 
 def proof_positions(sample: Sample) -> IntArray:
     """Return which sampled rows prove a model, in order."""
-    return np.unique(sample.rows[_chosen(sample.block.stored, sample.block.counted)])
+    return np.unique(sample.rows[_chosen(sample.block.outputs, sample.block.counted)])
 
 
 def _chosen(outputs: NDArray[Any], counted: NDArray[np.bool_]) -> IntArray:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, gammainc, ndtr, pdtrc
 
 from ens_plugin.core.bags import Bags
-from ens_plugin.core.sample import Sample, ScoreBlock
+from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import RowBlock, ValueTally, count_members, member_margins, strongest_rival
 from ens_plugin.core.validation import STANDARD_ERRORS, AnyIntArray, BoolArray, FloatArray, IntArray
 
@@ -455,11 +455,11 @@ def are_few(cell: AnyIntArray) -> bool:
 
 def _merged(sample: Sample, cell: AnyIntArray) -> Records:
     block, (known, place) = sample.block, np.unique(cell, return_inverse=True)
-    stored = np.zeros((block.stored.shape[0], known.size, *block.stored.shape[2:]), dtype=block.stored.dtype)
+    stored = np.zeros((block.outputs.shape[0], known.size, *block.outputs.shape[2:]), dtype=block.outputs.dtype)
     counted = np.zeros((block.counted.shape[0], known.size), dtype=np.bool_)
     for member, counts in enumerate(block.counted):
         # All rows of a kind have the same output.
-        stored[member, place[counts]] = block.stored[member, counts]
+        stored[member, place[counts]] = block.outputs[member, counts]
         counted[member, place[counts]] = True
     records = block.like(stored, counted, np.zeros(known.size, dtype=np.int64))
     records = block.like(stored, counted, np.argmax(records.support, axis=1))
@@ -485,7 +485,7 @@ def output_cells(block: RowBlock) -> IntArray:
     # Only members that count for two rows are compared, eight or more. A row joins the cell that shares most members
     # with it.
     n_members, n_rows = block.counted.shape
-    outputs = block.stored.reshape(n_members, n_rows, -1)
+    outputs = block.outputs.reshape(n_members, n_rows, -1)
     cell, n_cells = np.empty(n_rows, dtype=np.int64), 0
     held, known = np.zeros((n_rows, n_members, outputs.shape[2]), outputs.dtype), np.zeros((n_rows, n_members), bool)
     for row in range(n_rows):
@@ -507,14 +507,10 @@ def output_cells(block: RowBlock) -> IntArray:
 
 def leads(sample: Sample, rows: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return the leading label of some rows, its mean margin over the second one, and the standard error of that."""
-    if isinstance(sample.block, ScoreBlock):
-        # The margin of the leading label is the score of the second one, or minus it.
-        trials, score = np.maximum(sample.block.trials[rows], 2.0), sample.block.support[rows, 1]
-        return (score > 0).astype(np.int64), 2.0 * np.abs(score) / trials, np.sqrt(sample.block.variance[rows] / trials)
     block = sample.select(rows).block
     support = block.support
     leading = np.argmax(support, axis=1)
-    own = block.like(block.stored, block.counted, leading)
+    own = block.like(block.outputs, block.counted, leading)
     margins = member_margins(own, strongest_rival(support, leading)) * block.counted
     trials = np.maximum(block.trials, 2.0)
     mean = margins.sum(axis=0) / trials

@@ -18,7 +18,6 @@ from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import (
     RowBlock,
     ValueTally,
-    both_scores,
     count_members,
     select_rows,
     sum_squares_over_members,
@@ -308,7 +307,7 @@ def luck_of_members(sample: Sample, inverse_link: Callable[[FloatArray], NDArray
         return 0.0
     part = part.select(np.flatnonzero(known))
     block, share = part.block, part.weight / part.weight.sum()
-    others = (block.like(block.stored[kept], block.counted[kept], block.target) for kept in stays)
+    others = (block.like(block.outputs[kept], block.counted[kept], block.target) for kept in stays)
     terms = np.stack([squared_terms(each, inverse_link)[1] for each in others])
     apart = (terms - terms.mean(axis=0)) * share
     pairs = float(np.square(apart.sum(axis=1)).sum() - np.square(apart).sum())
@@ -328,8 +327,8 @@ def linear_probabilities(
     mean = block.support / block.trials[:, None]
     whole = np.asarray(inverse_link(mean), dtype=np.float64)
     linear, bend = np.empty((*block.counted.shape, block.n_labels)), np.zeros(whole.shape)
-    for own, stored, counts in zip(linear, block.stored, block.counted, strict=True):
-        step = STEP * ((both_scores(stored) if stored.ndim == 1 else stored) - mean)
+    for own, output, counts in zip(linear, block.outputs, block.counted, strict=True):
+        step = STEP * (output - mean)
         above, below = (np.asarray(inverse_link(moved), dtype=np.float64) for moved in (mean + step, mean - step))
         own[:] = whole + (above - below) / (2.0 * STEP)
         bend += (above + below - 2.0 * whole) * counts[:, None]

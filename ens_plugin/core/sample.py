@@ -7,8 +7,8 @@ and any metric.  A sample of rows depends on a key of each row, not on how rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, islice
 from math import comb
 from typing import Any
@@ -20,85 +20,19 @@ from scipy.stats import hypergeom
 from ens_plugin.core.tally import (
     RowBlock,
     Subsets,
-    both_scores,
     contests,
     count_members,
-    lead_contests,
     sum_over_members,
-    value_sums,
 )
 from ens_plugin.core.validation import (
     CELLS_AT_ONCE,
     AnyIntArray,
-    BoolArray,
     FloatArray,
     IntArray,
     in_few_bytes,
     row_parts,
 )
 from ens_plugin.errors import InputError
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreBlock(RowBlock):
-    """Rows of two labels, each scored by one number: minus a half of it is the score of the first, a half the other's.
-
-    `score`, shape (n_members, n_rows), is that of the second label; `outputs` are made when they are first asked for.
-    """
-
-    outputs: FloatArray = field(init=False)
-    n_labels: int = field(init=False, default=2)
-    score: FloatArray
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "outputs":
-            raise AttributeError(name)
-        return vars(self).setdefault("outputs", both_scores(self.score))
-
-    @cached_property
-    def support(self) -> FloatArray:
-        """Return the summed scores over the members that count, shape (n_rows, 2); read-only."""
-        total = self._moments[1] / 2.0
-        # 0 less a total that is 0 is not -0.
-        support = np.column_stack([0.0 - total, total])
-        support.flags.writeable = False
-        return support
-
-    @cached_property
-    def variance(self) -> FloatArray:
-        """Return the variance (ddof 1) of each row's scores that count, shape (n_rows,); 0 with fewer than two."""
-        trials, _, squares = self._moments
-        variance = np.asarray(squares / np.maximum(trials - 1.0, 1.0))
-        variance.flags.writeable = False
-        return variance
-
-    @cached_property
-    def _moments(self) -> FloatArray:
-        """Return the members that count, the sum of their scores and of squared deviations, shape (3, n_rows)."""
-        return value_sums(RowBlock(self.score, self.counted, self.target, 0))
-
-    @property
-    def is_vote(self) -> bool:
-        """Return False: outputs are scores."""
-        return False
-
-    @property
-    def stored(self) -> FloatArray:
-        """Return the scores of the second label."""
-        return self.score
-
-    def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> ScoreBlock:
-        """Return other rows of the same kind."""
-        return ScoreBlock(counted, target, stored)
-
-    def leads(self) -> FloatArray:
-        """Return the scores of the second label, which are the differences of both, as a new array."""
-        return self.score.copy(order="K")
-
-    def seconds(self) -> BoolArray:
-        """Return which members predict the second label."""
-        return np.asarray(self.score > 0.0)
-
 
 # NumPy adds so few numbers one after the other, and more of them in parts.
 FEW_LABELS = 7
@@ -108,7 +42,7 @@ def content_order(block: RowBlock) -> IntArray:
     """Return an order of a block's rows that depends on the members' outputs, not on the order of the rows."""
     # The order is as good as random; rows with the same outputs are interchangeable.
     rng = np.random.default_rng(0)
-    by_member, by_label = rng.random((block.stored.shape[0],)), rng.random((max(block.n_labels, 1),))
+    by_member, by_label = rng.random((block.outputs.shape[0],)), rng.random((max(block.n_labels, 1),))
     place = np.zeros(block.target.size)
     for member, factor in enumerate(by_member):
         place += _counted_mix(block, member, factor, by_label)
@@ -122,7 +56,7 @@ def content_order(block: RowBlock) -> IntArray:
 
 def move_rows(block: RowBlock, order: IntArray) -> None:
     """Overwrite a block's outputs, and which of them count, with those of its rows in another order."""
-    for by_member in (*block.stored, *block.counted):
+    for by_member in (*block.outputs, *block.counted):
         by_member[:] = by_member.take(order, axis=0)
 
 
@@ -137,10 +71,7 @@ def _counted_mix(block: RowBlock, member: int, factor: float, by_label: FloatArr
 
 def _mixed_outputs(block: RowBlock, member: int, factors: FloatArray) -> FloatArray:
     """Return the sum over labels of a member's outputs times the labels' factors, or its votes; a new array."""
-    own = block.stored[member]
-    if isinstance(block, ScoreBlock):
-        half = own / 2.0
-        return np.asarray(half * -factors[0] + half * factors[1])
+    own = block.outputs[member]
     return _weighted_sum(own, factors) if own.ndim == 2 else own.astype(np.float64)
 
 
@@ -182,20 +113,20 @@ class Sample:
         block, order = self.block, content_order(self.block)
         move_rows(block, order)
         # Nothing that was computed of the block before is kept.
-        moved = block.like(block.stored, block.counted, block.target[order])
+        moved = block.like(block.outputs, block.counted, block.target[order])
         return Sample(moved, self.rows[order], self.weight[order])
 
     def select(self, chosen: IntArray) -> Sample:
         """Return the sample reduced to some of its rows, by position in the sample."""
         block = self.block
-        stored, counted = (_columns(values, chosen) for values in (block.stored, block.counted))
+        stored, counted = (_columns(values, chosen) for values in (block.outputs, block.counted))
         part = block.like(stored, counted, block.target[chosen])
         return Sample(part, self.rows[chosen], self.weight[chosen])
 
     def empty(self, n_rows: int) -> Sample:
         """Return a sample of `n_rows` rows, its values not set yet, of the same kind as this one."""
         block = self.block
-        stored = np.empty((block.stored.shape[0], n_rows, *block.stored.shape[2:]), dtype=block.stored.dtype)
+        stored = np.empty((block.outputs.shape[0], n_rows, *block.outputs.shape[2:]), dtype=block.outputs.dtype)
         counted = np.empty((block.counted.shape[0], n_rows), dtype=np.bool_)
         blank = block.like(stored, counted, np.empty(n_rows, dtype=block.target.dtype))
         return Sample(blank, np.empty(n_rows, dtype=self.rows.dtype), np.empty(n_rows, dtype=self.weight.dtype))
@@ -203,7 +134,7 @@ class Sample:
     def copy_into(self, whole: Sample, start: int) -> None:
         """Copy the rows of this sample into those of `whole` from `start` on."""
         rows = slice(start, start + self.rows.size)
-        np.copyto(whole.block.stored[:, rows], self.block.stored, casting="safe")
+        np.copyto(whole.block.outputs[:, rows], self.block.outputs, casting="safe")
         np.copyto(whole.block.counted[:, rows], self.block.counted)
         np.copyto(whole.block.target[rows], self.block.target, casting="safe")
         whole.rows[rows], whole.weight[rows] = self.rows, self.weight
@@ -388,12 +319,7 @@ def rates_of_subsets(block: RowBlock, sizes: IntArray, rng: np.random.Generator)
         drawn = [_subsets(n_members, int(size), n_drawn, rng) for size in sizes[reached]]
         for part in _parts(rows, n_members * block.n_labels):
             outputs, target = _first_outputs(block, part, n_members), block.target[part]
-            held = (
-                lead_contests(outputs, target, n_together, rng)
-                if isinstance(block, ScoreBlock)
-                else contests(outputs, target, block.n_labels, n_together, rng)
-            )
-            for contest in held:
+            for contest in contests(outputs, target, block.n_labels, n_together, rng):
                 wrong[np.ix_(reached, part[contest.rows])] = contest.shares(drawn)
         for index, subsets in zip(reached, drawn, strict=True):
             share, n_subsets = wrong[index, rows], len(subsets.places)
@@ -431,9 +357,8 @@ def _parts(rows: RowIndex, outputs_per_row: int) -> list[RowIndex]:
 
 def _first_outputs(block: RowBlock, rows: RowIndex, n_members: int) -> NDArray[Any]:
     """Return the outputs of each row's first members that count."""
-    # Label codes or, of a ScoreBlock, the second label's scores in float32, shape (n_members, n_rows); or outputs by
-    # label, shape (n_members, n_labels, n_rows), float32.
-    stored = block.stored
+    # Label codes, shape (n_members, n_rows), or outputs by label, shape (n_members, n_labels, n_rows), float32.
+    stored = block.outputs
     is_alone = stored.ndim == 2
     shape = (n_members, rows.size) if is_alone else (n_members, block.n_labels, rows.size)
     outputs = np.empty(shape, dtype=stored.dtype if block.is_vote else np.float32)

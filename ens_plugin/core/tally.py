@@ -67,14 +67,9 @@ class RowBlock:
         """Return whether the outputs are label codes, or the values of a regression."""
         return self.outputs.ndim == 2
 
-    @property
-    def stored(self) -> NDArray[Any]:
-        """Return the array of which rows are copied: the outputs, or what they are made of."""
-        return self.outputs
-
-    def like(self, stored: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> RowBlock:
-        """Return other rows of the same kind, from what :attr:`stored` returns for them."""
-        return RowBlock(stored, counted, target, self.n_labels)
+    def like(self, outputs: NDArray[Any], counted: BoolArray, target: NDArray[Any]) -> RowBlock:
+        """Return other rows of the same kind."""
+        return RowBlock(outputs, counted, target, self.n_labels)
 
     def leads(self) -> FloatArray:
         """Return each member's support for the second of two labels minus that for the first, as a new array."""
@@ -251,7 +246,7 @@ def tally_leads(block: RowBlock) -> LeadTally:
     """Return the leading labels of one block of rows, whose target is not read."""
     label = np.argmax(block.support, axis=1)
     runner_up = strongest_rival(block.support, label)
-    margins = member_margins(block.like(block.stored, block.counted, label), runner_up)
+    margins = member_margins(block.like(block.outputs, block.counted, label), runner_up)
     trials, total, squares = value_sums(RowBlock(margins, block.counted, label, 0))
     mean, sd = total / np.maximum(trials, 1.0), np.sqrt(squares / np.maximum(trials, 1.0))
     first, second = (in_few_bytes(own, block.n_labels) for own in (label, runner_up))
@@ -350,8 +345,6 @@ SLOTS = np.array([1, 2, 3, 4, 6, 9, 15, 30])
 PART_SUMS = 400_000
 # Sums of several sizes that are counted together: so few that counting them stays in a processor's cache.
 RUN_SUMS = 100_000
-# Of a contest that only one label can win.
-_NO_VOTES = np.empty((0, 0), dtype=np.uint16)
 
 
 class Subsets(NamedTuple):
@@ -504,24 +497,6 @@ def contests(
                 yield _vote_contest(chosen, outputs[order[:, None], chosen], target[chosen], can_win[chosen])
             else:
                 yield _score_contest(chosen, outputs, order, target[chosen], can_win[chosen])
-
-
-def lead_contests(
-    scores: SingleArray, target: IntArray, n_together: int, rng: np.random.Generator
-) -> Iterator[Contest]:
-    """Yield what :func:`contests` does for two labels, from the second one's scores, minus which are the other's."""
-    leads = scores.sum(axis=0) > 0
-    # The other label can win where some member prefers it to the one that leads.
-    can_change = np.where(leads, scores.min(axis=0) < 0, scores.max(axis=0) > 0)
-    for changes in (False, True):
-        alike = np.flatnonzero(can_change == changes)
-        for start in range(0, alike.size, n_together):
-            chosen = alike[start : start + n_together]
-            order = rng.permutation(scores.shape[0])
-            if changes:
-                yield LeadContest(chosen, scores.take(chosen, axis=1).take(order, axis=0), target[chosen])
-            else:
-                yield VoteContest(chosen, _NO_VOTES, np.where(target[chosen] == leads[chosen], 0, -1), 1)
 
 
 def _vote_contest(rows: RowIndex, votes: NDArray[Any], target: NDArray[np.integer], can_win: BoolArray) -> VoteContest:

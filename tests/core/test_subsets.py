@@ -1,26 +1,19 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from ens_plugin.core import alike_rows as equal_outputs
-from ens_plugin.core.alike_rows import output_cells
-from ens_plugin.core.losses import squared_loss
 from ens_plugin.core.sample import (
     Sample,
-    ScoreBlock,
     combined_outputs,
     content_order,
     pack_outputs,
-    rates_of_subsets,
     subset_orders,
 )
-from ens_plugin.core.tally import RowBlock, both_scores, member_labels, member_margins
+from ens_plugin.core.tally import RowBlock
 from ens_plugin.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -235,81 +228,3 @@ def test_rows_are_ordered_by_the_sums_over_labels_that_numpy_computes(n_labels: 
         place += (np.add.reduce(output * by_label, axis=-1) + 1.0) * factor * counts
     expected = np.lexsort((place, np.modf(place * 1e3)[0], data.target))
     np.testing.assert_array_equal(content_order(data), expected)
-
-
-def both_forms() -> tuple[ScoreBlock, RowBlock]:
-    """Rows of two labels by one score of each member, among them rows with one sign, and by both labels' scores."""
-    rng = np.random.default_rng(6)
-    score = rng.normal(size=(9, 60)) + rng.normal(0.0, 3.0, 60)
-    counted = rng.random((9, 60)) < 0.7
-    score[:, 4], counted[:, 5] = 0.0, False
-    target = rng.integers(0, 2, 60)
-    return ScoreBlock(counted, target, score), RowBlock(both_scores(score), counted, target, 2)
-
-
-def test_one_score_of_two_labels_stands_for_both_to_the_bit() -> None:
-    one, both = both_forms()
-    np.testing.assert_array_equal(one.outputs, both.outputs)
-    np.testing.assert_array_equal(replace(one, target=1 - one.target).outputs, both.outputs)
-    np.testing.assert_array_equal(one.support, both.support)
-    assert not np.signbit(one.support[5]).any()
-    np.testing.assert_array_equal(content_order(one), content_order(both))
-    rival = 1 - one.target
-    np.testing.assert_array_equal(member_margins(one, rival), member_margins(both, rival))
-    found, expected = (rates_of_subsets(own, np.array([1, 3, 5]), np.random.default_rng(0)) for own in (one, both))
-    np.testing.assert_array_equal(found.wrong, expected.wrong)
-
-
-def test_one_score_of_two_labels_has_the_labels_and_the_brier_score_of_both() -> None:
-    one, both = both_forms()
-    np.testing.assert_array_equal(member_labels(one), member_labels(both))
-    np.testing.assert_array_equal(output_cells(one), output_cells(both))
-    found, expected = (
-        squared_loss(Sample(own, np.arange(60), np.ones(60)), lambda mean: softmax(mean, axis=1)) for own in (one, both)
-    )
-    assert found is not None
-    assert expected is not None
-    assert found.luck == pytest.approx(expected.luck, rel=1e-9)
-    assert found.member_variance == pytest.approx(expected.member_variance, rel=1e-9)
-    assert "outputs" not in vars(one)
-
-
-def test_the_variance_of_one_score_is_that_of_the_members_that_count() -> None:
-    block = both_forms()[0]
-    for row, mask in enumerate(block.counted.T):
-        expected = block.score[mask, row].var(ddof=1) if mask.sum() > 1 else 0.0
-        assert block.variance[row] == pytest.approx(expected, rel=1e-12, abs=1e-15)
-    np.testing.assert_array_equal(block.like(block.score, block.counted, block.target).support, block.support)
-
-
-def test_one_score_of_many_rows_is_as_close_and_has_the_brier_score_of_both() -> None:
-    """Of more rows than those by which the luck of the members is estimated."""
-    rng = np.random.default_rng(7)
-    score = rng.normal(size=(20, 1500)) + rng.normal(0.0, 1.0, 1500)
-    counted, target = rng.random((20, 1500)) < 0.6, rng.integers(0, 2, 1500)
-    blocks = ScoreBlock(counted, target, score), RowBlock(both_scores(score), counted, target, 2)
-    samples = [Sample(own, np.arange(1500), np.ones(1500)) for own in blocks]
-    one, both = (squared_loss(sample, lambda mean: softmax(mean, axis=1)) for sample in samples)
-    assert one is not None
-    assert both is not None
-    assert one.member_variance == pytest.approx(both.member_variance, rel=1e-12)
-    assert one.asymptote == pytest.approx(both.asymptote, rel=1e-12)
-    rows = np.arange(100, 900)
-    found, expected = (equal_outputs._chance_of_rival(sample, rows) for sample in samples)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    assert "outputs" not in vars(blocks[0])
-
-
-def test_samples_of_one_score_are_copied_selected_and_sorted_as_those_of_both() -> None:
-    samples = [Sample(own, np.arange(60), np.arange(60.0)) for own in both_forms()]
-    parts = []
-    for sample in samples:
-        whole = sample.empty(40)
-        sample.select(np.arange(15, 40)).copy_into(whole, 15)
-        sample.select(np.arange(15)).copy_into(whole, 0)
-        parts.append(whole.sort_by_content())
-    assert isinstance(parts[0].block, ScoreBlock)
-    np.testing.assert_array_equal(parts[0].block.outputs, parts[1].block.outputs)
-    np.testing.assert_array_equal(parts[0].block.counted, parts[1].block.counted)
-    np.testing.assert_array_equal(parts[0].rows, parts[1].rows)
-    np.testing.assert_array_equal(parts[0].mean_outputs(), parts[1].mean_outputs())

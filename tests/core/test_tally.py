@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ens_plugin.core.sample import ScoreBlock
 from ens_plugin.core.tally import (
     RowBlock,
     Tally,
+    both_scores,
     copy_rows,
     count_members,
     empty_tally,
@@ -100,7 +100,7 @@ def test_one_score_of_two_labels_row_by_row(seed: int) -> None:
     """Few members, so that one may outweigh all others, and whole numbers, so that sums and scores may be 0."""
     rng = np.random.default_rng(seed)
     scores, is_oob, target = rng.integers(-3, 4, (4, 60)) * 1.0, rng.random((4, 60)) < 0.8, rng.integers(0, 2, 60)
-    tally = tally_labels(ScoreBlock(is_oob, target, scores))
+    tally = tally_labels(RowBlock(both_scores(scores), is_oob, target, 2))
     for row in range(60):
         output = scores[is_oob[:, row], row]
         is_second = target[row] == 1

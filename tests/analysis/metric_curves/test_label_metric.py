@@ -8,11 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
+<<<<<<< HEAD
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
 from tests.forests import Array, cancer
 from tests.scorers import ACCURACY, MACRO_F1
+=======
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    f1_score,
+    matthews_corrcoef,
+    roc_auc_score,
+)
+
+from ens_plugin import CustomEnsemble, analyze
+from tests.forests import Array, cancer, digits
+from tests.scorers import ACCURACY
+>>>>>>> core-cut
 
 
 def votes(seed: int, n_rows: int = 3000, n_members: int = 60, share: float = 0.15) -> tuple[Any, Array, Array]:
@@ -44,20 +57,6 @@ def test_curve_is_that_of_independent_votes(name: str) -> None:
         assert curve.at(size) == pytest.approx(exact(name, y, chance, size), abs=0.02), size
     low, high = curve.asymptote_interval
     assert low < exact(name, y, chance, np.inf) < high
-
-
-@pytest.mark.parametrize("name", ["f1", pytest.param("accuracy", marks=pytest.mark.slow)])
-def test_at_even_sizes_ties_give_the_first_label(name: str) -> None:
-    ensemble, y, chance = votes(0)
-    scorer: Any = MACRO_F1 if name == "f1" else ACCURACY
-    curve = analyze(ensemble, None, y, metric=scorer, data="holdout").error_curve
-    for size in (2, 10, 60):
-        # More than half of the votes give the second label.
-        predicted = binom.sf(size // 2, size, chance)
-        truth, label = np.repeat(y, 2), np.tile([0, 1], y.size)
-        weight = np.stack([1.0 - predicted, predicted], axis=1).ravel()
-        function = {"f1": partial(f1_score, average="macro"), "accuracy": accuracy_score}[name]
-        assert curve.at(size) == pytest.approx(function(truth, label, sample_weight=weight), abs=0.012), size
 
 
 @pytest.mark.fast_cases("balanced_accuracy-0")
