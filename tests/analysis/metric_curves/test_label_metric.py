@@ -8,24 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-<<<<<<< HEAD
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
 
 from ens_plugin import CustomEnsemble, analyze
 from tests.forests import Array, cancer
-from tests.scorers import ACCURACY, MACRO_F1
-=======
-from sklearn.metrics import (
-    balanced_accuracy_score,
-    f1_score,
-    matthews_corrcoef,
-    roc_auc_score,
-)
-
-from ens_plugin import CustomEnsemble, analyze
-from tests.forests import Array, cancer, digits
 from tests.scorers import ACCURACY
->>>>>>> core-cut
 
 
 def votes(seed: int, n_rows: int = 3000, n_members: int = 60, share: float = 0.15) -> tuple[Any, Array, Array]:
