@@ -29,7 +29,7 @@ Draw = Callable[[int, np.random.Generator], Array]
 
 SIZES = (32.0, 64.0, np.inf)
 TOLERANCE = 0.01
-GRID = np.unique(np.geomspace(1, 2_001, 25).astype(int) // 2 * 2 + 1)
+GRID = np.unique(np.geomspace(1, 2_001, 20).astype(int) // 2 * 2 + 1)
 TRIED = (
     "the row model of forests (votes on recoded labels), EM of a grid with 20 to 500 steps, the same smoothed in each "
     "step, polynomials of fewer powers: larger bias on these eight kinds, or larger errors. Where no question is close "
@@ -119,7 +119,7 @@ def right_at(shares: Array, size: float, rng: np.random.Generator, times: int = 
 def true_size(shares: Array, rng: np.random.Generator) -> float:
     """Return the samples from which on the majority is within the tolerance of its limit on these questions."""
     limit = right_at(shares, np.inf, rng)
-    apart = np.array([abs(right_at(shares, size, rng, 40) - limit) for size in GRID])
+    apart = np.array([abs(right_at(shares, size, rng, 200) - limit) for size in GRID])
     above = np.flatnonzero(apart > TOLERANCE)
     if not above.size:
         return 1.0
