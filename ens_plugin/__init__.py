@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.unwrap import split_outputs
     from ens_plugin.analysis.analyze import analyze, in_bag
     from ens_plugin.analysis.display import ErrorCurveDisplay
+    from ens_plugin.analysis.lists import importance_agreement
     from ens_plugin.analysis.unlabelled import Agreement, agreement
     from ens_plugin.analysis.variance import TrainingVariance, training_variance
     from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
@@ -79,6 +80,7 @@ __all__ = [
     "errors",
     "gate",
     "grow",
+    "importance_agreement",
     "in_bag",
     "log_agreement",
     "log_report",
@@ -125,6 +127,7 @@ _HOME_OF = {
     "compare": "ens_plugin.report.comparison",
     "gate": "ens_plugin.registry",
     "grow": "ens_plugin.sizing.grow",
+    "importance_agreement": "ens_plugin.analysis.lists",
     "in_bag": "ens_plugin.analysis.analyze",
     "log_agreement": "ens_plugin.tracking.agreement_log",
     "log_report": "ens_plugin.tracking.log",

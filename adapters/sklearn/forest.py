@@ -263,6 +263,17 @@ class IsolationForestAdapter(SeededEnsemble):
         """Return how many rows each tree drew, repeats included; None where the trees do not show it."""
         return drawn_numbers(self.model)
 
+    @property
+    def listed_label(self) -> int:
+        """Return the position of the label of anomalies."""
+        return 0
+
+    def importances(self) -> NDArray[np.float64]:
+        """Refuse: the trees split at random."""
+        raise UnsupportedModelError(
+            "The trees of an IsolationForest split at random, so no column is important to them."
+        )
+
     def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that the threshold between labels is the forest's own."""
         sentence = (

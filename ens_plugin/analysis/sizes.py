@@ -52,6 +52,14 @@ class SizeLaw(Protocol):
         ...
 
 
+class AgreementLaw(SizeLaw, Protocol):
+    """The law of what an ensemble does not have in common with another one, with an interval at each size."""
+
+    def loss_interval(self, size: float, level: float) -> tuple[float, float]:
+        """Return the ends of the interval of the loss at a size."""
+        ...
+
+
 class NoLimit:
     """The law of a quantity whose tolerance is a share of what cannot be distinguished from 0: no size is known."""
 

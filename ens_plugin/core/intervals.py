@@ -81,6 +81,14 @@ class ErrorDraws:
         wanted = 1.0 / previous_odd_size(np.asarray(sizes, dtype=np.float64), self.ties_to)
         return np.asarray(np.interp(wanted, 1.0 / self.sizes[::-1], (self.error - self.error[-1])[::-1]))
 
+    def loss_interval(self, size: float, level: float) -> tuple[float, float]:
+        """Return the ends of the interval of :meth:`losses` at a size, by the draws."""
+        wanted = 1.0 / previous_odd_size(np.float64(size), self.ties_to)
+        excess = self.draws - self.draws[:, -1:]
+        found = [np.interp(wanted, 1.0 / self.sizes[::-1], own[::-1]) for own in excess]
+        low, high = np.quantile(found, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        return float(low), float(high)
+
     def size_within(self, tolerance: float, max_size: int) -> int | None:
         """Return the odd size from which on the error is at most so far above its limit; None if above `max_size`."""
         size = float(_first_close(self.sizes, self.error[None], tolerance)[0])

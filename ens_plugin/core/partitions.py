@@ -84,6 +84,12 @@ class PartitionLaw:
         """Return the share of majorities other than that of infinitely many answers at each size, shape (n_sizes,)."""
         return np.asarray(1.0 - _agreement(self._weights, as_sizes(sizes))[0])
 
+    def loss_interval(self, size: float, level: float) -> tuple[float, float]:
+        """Return the ends of the interval of :meth:`losses` at a size, by the draws of the questions."""
+        found = 1.0 - _agreement(_fitted(self.likelihood, self.drawn, self.starts), as_sizes([size]))[:, 0]
+        low, high = np.quantile(found, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        return float(low), float(high)
+
     def size_within(self, tolerance: float, max_size: int) -> int | None:
         """Return the smallest odd size with at most so large a share of other majorities; None if above `max_size`."""
         return smallest_odd_size(lambda size: 1.0 - float(self.losses([size])[0]), 1.0 - tolerance, max_size)
