@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -21,7 +20,8 @@ from ens_plugin.analysis.evidence import row_blocks
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import promised_size
-from ens_plugin.analysis.unlabelled import Agreement, checked_rows, open_ensemble
+from ens_plugin.analysis.unlabelled import Agreement, Words, checked_rows, open_ensemble
+from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.lists import FEWEST_MEMBERS, MOST_ITEMS, Laws, RankedItems, close_values, open_items
 from ens_plugin.core.validation import MAX_SIZE, FloatArray, IntArray, as_count, counted, shown
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
@@ -31,103 +31,29 @@ from ens_plugin.report.text import level_text, noun_of, printable
 
 LIST_TOLERANCE = 0.05
 N_TABULATED = 60
-# Tables of more rows are read twice, and their curve begins at this part of the members.
-FIRST_PART = 0.25
+# Of more items, the curve begins at this part of the members.
+FEW_ITEMS, FIRST_PART = 2000, 0.25
 PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
-@dataclass(frozen=True)
-class SharedOptions:
-    """What the size is wanted for: options of agreements of lists and values, checked when made."""
-
-    tolerance: float | None = None
-    max_size: int = AnalysisOptions.max_size
-    interval_level: float = AnalysisOptions.interval_level
-
-    def __post_init__(self) -> None:
-        check_options(
-            AnalysisOptions(criterion="agreement", tolerance=self.allowed, interval_level=self.interval_level)
-        )
-        as_count(self.max_size, "max_size", largest=MAX_SIZE)
-
-    @property
-    def allowed(self) -> float:
-        """Return the part that may differ between two ensembles of the recommended size."""
-        return LIST_TOLERANCE if self.tolerance is None else self.tolerance
+def list_options(tolerance: float | None, max_size: int, interval_level: float) -> AnalysisOptions:
+    """Return what the size of a list or of values is wanted for, checked."""
+    allowed, size = LIST_TOLERANCE if tolerance is None else tolerance, as_count(max_size, "max_size", largest=MAX_SIZE)
+    options = AnalysisOptions(criterion="agreement", tolerance=allowed, max_size=size, interval_level=interval_level)
+    check_options(options)
+    return options
 
 
-@dataclass(frozen=True)
-class ListSubject:
-    """A list of the items with the largest values, as what an agreement is of."""
-
-    noun: str  # of a member
-    item: str
-    length: int
-    by: str
-    caption: str = "lists an item that another ensemble of that size lists"
-    note: str = "The chance is that infinitely many {noun}s list it."
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """Return the heads of the undecided items on a page."""
-        return self.item, self.by, "listed now", "chance"
-
-    def sentence(self, found: Agreement) -> str:
-        """Return how much of the list infinitely many, and as many other, members are expected to have."""
-        level = level_text(found.interval_level)
-        return (
-            f"Of the list of the {counted(self.length, self.item)} with the largest {self.by} (of {found.n_rows}), "
-            f"{counted(found.n_members, self.noun)} have {_share(found.agreement)} in common with infinitely many "
-            f"({level} interval {_ends(found.agreement_interval)}), and {_share(found.overlap)} with as many trained "
-            f"with another seed ({_ends(found.overlap_interval)})."
-        )
-
-    def undecided_sentence(self, found: Agreement) -> str:
-        """Return how many items may or may not be on the list of infinitely many members."""
-        if found.undecided.empty:
-            return f"No {self.item} is undecided."
-        closest = printable(str(found.undecided.index[0]), 40)
-        return (
-            f"{counted(len(found.undecided), f'{self.item} is', f'{self.item}s are')} undecided: infinitely many "
-            f"may or may not list them (result.undecided; the closest is {closest})."
-        )
-
-    def texts(self, row: Any) -> list[str]:
-        """Return the value, whether it is listed, and its chance."""
-        return [f"{row.value:.4g}", "yes" if row.listed else "no", f"{row.chance:.2f}"]
-
-    def as_dict(self, row: Any) -> dict[str, Any]:
-        """Return the columns as values of JSON."""
-        return {"value": float(row.value), "listed": bool(row.listed), "chance": float(row.chance)}
+def _shared(law: ErrorDraws, adapter: EnsembleAdapter) -> str:
+    return _percent(1.0 - float(law.losses([adapter.n_members])[0]))
 
 
-@dataclass(frozen=True)
-class ValueSubject(ListSubject):
-    """Values of rows that are close to those of other members, as what an agreement is of."""
-
-    distance: float = 0.0
-    caption: str = "gives an item a value close to that of another ensemble of that size"
-
-    def sentence(self, found: Agreement) -> str:
-        """Return how many values are close to those of infinitely many, and of as many other, members."""
-        members, distance = counted(found.n_members, self.noun), f"{self.distance:.4g}"
-        return (
-            f"Of {counted(found.n_rows, self.item)}, {members} give {_share(found.agreement)} a {self.by} within "
-            f"{distance} of that of infinitely many, and {_share(found.overlap)} within that of as many trained with "
-            "another seed."
-        )
-
-    def undecided_sentence(self, found: Agreement) -> str:
-        """Return that values are not decided on."""
-        return "Values are close or not; none is undecided."
-
-
-def _share(share: float) -> str:
+def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _ends(interval: tuple[float, float]) -> str:
-    return f"{100 * interval[0]:.3g} to {100 * interval[1]:.3g} %"
+def _ends(loss: tuple[float, float]) -> str:
+    return f"{100 * (1.0 - loss[1]):.3g} to {_percent(1.0 - loss[0])}"
 
 
 class MemberValues(NamedTuple):
@@ -139,7 +65,7 @@ class MemberValues(NamedTuple):
 
 
 def ranking_agreement(
-    model: Any, X: Any, options: SharedOptions, *, top: int | None, within: float | str | None, label: object
+    model: Any, X: Any, options: AnalysisOptions, *, top: int | None, within: float | str | None, label: object
 ) -> Agreement:
     """Return the agreement of a list of rows by value or by the probability of a label, or of their values."""
     if top is not None and within is not None:
@@ -222,7 +148,9 @@ def _read(
 
 
 def _mean_and_sd(values: FloatArray) -> FloatArray:
-    return np.stack([values.mean(axis=0), values.std(axis=0, ddof=1)])
+    mean = values.mean(axis=0)
+    apart = values - mean
+    return np.stack([mean, np.sqrt(np.einsum("mr,mr->r", apart, apart) / (len(values) - 1.0))])
 
 
 def _member_values(
@@ -252,24 +180,38 @@ def agreement_of_items(
     length: int,
     index: pd.Index[Any],
     words: tuple[str, str],
-    options: SharedOptions,
+    options: AnalysisOptions,
     findings: tuple[Finding, ...] = (),
 ) -> Agreement:
     """Return the agreement of a list of items, which have these names and are ranked by their means."""
     noun = noun_of(type(adapter.model).__name__)
-    is_whole = found.rows.size == found.means.size
-    first = 2.0 if is_whole else max(FIRST_PART * adapter.n_members, 2.0)
+    first = 1.0 if found.means.size <= FEW_ITEMS else FIRST_PART * adapter.n_members
     laws = found.items.laws(max(options.max_size, 2 * adapter.n_members), first)
     chances = found.items.chances()
     is_listed = np.zeros(found.means.size, dtype=bool)
     is_listed[np.argsort(-found.means, kind="stable")[:length]] = True
-    frame = {"value": found.means[found.rows], "listed": is_listed[found.rows], "chance": chances}
-    undecided = pd.DataFrame(frame, index=index[found.rows])
-    undecided = undecided[(chances > options.allowed) & (chances < 1.0 - options.allowed)]
+    columns = {"value": found.means[found.rows], "listed": is_listed[found.rows], "chance": chances}
+    undecided = pd.DataFrame(columns, index=index[found.rows])
+    assert options.tolerance is not None
+    undecided = undecided[np.abs(chances - 0.5) < 0.5 - options.tolerance]
     undecided = undecided.iloc[np.argsort(np.abs(undecided["chance"] - 0.5), kind="stable")]
-    return _agreement(
-        adapter, laws, len(index), undecided, ListSubject(noun, words[0], length, words[1]), options, findings
+    (item, by), members = words, counted(adapter.n_members, noun)
+    missed, apart = (law.loss_interval(adapter.n_members, options.interval_level) for law in laws)
+    shared = (
+        f"Of the list of the {counted(length, item)} with the largest {by} (of {len(index)}), {members} have "
+        f"{_shared(laws.to_infinity, adapter)} in common with infinitely many ({level_text(options.interval_level)} "
+        f"interval {_ends(missed)}), and {_shared(laws.between, adapter)} with as many trained with another seed "
+        f"({_ends(apart)})."
     )
+    left_open = f"No {item} is undecided."
+    if not undecided.empty:
+        left_open = (
+            f"{counted(len(undecided), f'{item} is', f'{item}s are')} undecided: infinitely many may or may not list "
+            f"them (result.undecided; the closest is {printable(str(undecided.index[0]), 40)})."
+        )
+    caption = f"lists an item of another list by as many {noun}s"
+    own = Words(shared, left_open, caption, f"The chance is that infinitely many {noun}s list the {item}.")
+    return _agreement(adapter, laws, len(index), undecided, own, options, findings)
 
 
 def _agreement_of_values(
@@ -278,17 +220,22 @@ def _agreement_of_values(
     features: Any,
     within: float | str,
     by: str,
-    options: SharedOptions,
+    options: AnalysisOptions,
     findings: tuple[Finding, ...],
 ) -> Agreement:
-    n_rows = features.shape[0]
+    n_rows, noun = features.shape[0], noun_of(type(adapter.model).__name__)
     rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:MOST_ITEMS])
     values = np.concatenate(_read(adapter, values_of, features[rows], np.asarray), axis=1)
     distance = _distance(within, values)
     laws = close_values(values, distance, max(options.max_size, 2 * adapter.n_members))
-    nothing = pd.DataFrame({"value": [], "listed": [], "chance": []})
-    subject = ValueSubject(noun_of(type(adapter.model).__name__), "row", rows.size, by, distance=distance)
-    return _agreement(adapter, laws, n_rows, nothing, subject, options, findings)
+    shared = (
+        f"Of {counted(n_rows, 'row')}, {counted(adapter.n_members, noun)} give {_shared(laws.to_infinity, adapter)} a "
+        f"{by} within {distance:.4g} of that of infinitely many, and {_shared(laws.between, adapter)} within that of "
+        "as many trained with another seed."
+    )
+    caption = f"gives a row a value close to that of as many other {noun}s"
+    words = Words(shared, "Values are close or not; none is undecided.", caption, "")
+    return _agreement(adapter, laws, n_rows, pd.DataFrame(), words, options, findings)
 
 
 def _distance(within: float | str, values: FloatArray) -> float:
@@ -308,8 +255,8 @@ def _agreement(
     laws: Laws,
     n_items: int,
     undecided: pd.DataFrame,
-    subject: ListSubject,
-    options: SharedOptions,
+    words: Words,
+    options: AnalysisOptions,
     findings: tuple[Finding, ...],
 ) -> Agreement:
     return Agreement(
@@ -320,16 +267,17 @@ def _agreement(
         interval_level=options.interval_level,
         probability_sd=None,
         undecided=undecided,
-        subject=subject,
+        words=words,
         to_infinity=laws.to_infinity,
         between=laws.between,
         findings=findings,
     )
 
 
-def _size(laws: Laws, n_members: int, options: SharedOptions) -> SizeRecommendation:
+def _size(laws: Laws, n_members: int, options: AnalysisOptions) -> SizeRecommendation:
     """Return the size by the overlap, which is a promise as every recommended size."""
-    law, allowed, max_size = laws.between, options.allowed, options.max_size
+    law, allowed, max_size = laws.between, options.tolerance, options.max_size
+    assert allowed is not None
     promise = promised_size(law, allowed, max_size)
     low, high = law.size_interval(allowed, max_size, options.interval_level)
     to_infinity, loss = (float(own.losses([n_members])[0]) for own in laws)
@@ -345,8 +293,8 @@ def _size(laws: Laws, n_members: int, options: SharedOptions) -> SizeRecommendat
         limit=1.0,
         agreement=1.0 - to_infinity,
         interval=(low if promise is None else min(low, promise), None if high is None or promise is None else high),
-        reason=f"{_share(loss)} differ between two ensembles of {counted(n_members, 'member')}; {_share(allowed)} are "
-        f"allowed, which takes {takes}.",
+        reason=f"{_percent(loss)} differ between two ensembles of {counted(n_members, 'member')}; {_percent(allowed)} "
+        f"are allowed, which takes {takes}.",
         max_size=max_size,
         is_required=True,
         sizes=sizes,
@@ -406,7 +354,7 @@ def importance_agreement(
     >>> found.n_rows, 0.6 < found.overlap < found.overlap_at(1000)
     (30, True)
     """
-    options = SharedOptions(tolerance, max_size, interval_level)
+    options = list_options(tolerance, max_size, interval_level)
     with model_errors(model):
         adapter = find_adapter(inner_ensemble(model))
         check_members(adapter.n_members)

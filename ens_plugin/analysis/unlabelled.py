@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import pandas as pd
@@ -94,39 +94,13 @@ UNKNOWN_ROWS = (
 )
 
 
-class Subject(Protocol):
-    """What an agreement is of, in words: labels, a list, values."""
+class Words(NamedTuple):
+    """What an agreement is of: its first and last sentence, and on a page the caption and what explains the table."""
 
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """Return the heads of the undecided ones on a page."""
-        ...
-
-    @property
-    def caption(self) -> str:
-        """Return what the chance in the picture on a page is of."""
-        ...
-
-    @property
-    def note(self) -> str:
-        """Return what explains the undecided ones on a page."""
-        ...
-
-    def sentence(self, found: Agreement) -> str:
-        """Return how much of it is that of infinitely many members."""
-        ...
-
-    def undecided_sentence(self, found: Agreement) -> str:
-        """Return how many rows are undecided, and what that means."""
-        ...
-
-    def texts(self, row: Any) -> list[str]:
-        """Return the cells of an undecided row on a page."""
-        ...
-
-    def as_dict(self, row: Any) -> dict[str, Any]:
-        """Return the columns of an undecided row as values of JSON."""
-        ...
+    shared: str
+    undecided: str
+    caption: str
+    note: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,8 +125,8 @@ class Agreement:
         `margin`, the mean support for the former minus that for the latter; `needed`, the members that this row needs
         (infinite at a tie).  Of a list, the items that infinitely many members may or may not list: `value`, by which
         they are ranked; `listed`, now; `chance`, to be on the list of infinitely many.  Of values none.
-    subject : Subject
-        What the agreement is of, in words.
+    words : Words
+        What the agreement is of.
     to_infinity, between : AgreementLaw
         The loss against infinitely many members, and against other members of the same number, by size; the latter is
         None of answers.
@@ -178,7 +152,7 @@ class Agreement:
     interval_level: float
     probability_sd: float | None
     undecided: pd.DataFrame
-    subject: Subject
+    words: Words
     to_infinity: AgreementLaw
     between: AgreementLaw | None
     findings: tuple[Finding, ...] = ()
@@ -202,35 +176,30 @@ class Agreement:
         return 1.0 - high, 1.0 - low
 
     @property
-    def overlap(self) -> float:
-        """Return the share that another ensemble of the same size, with another seed, is expected to share."""
-        return self.overlap_at(self.n_members)
+    def overlap(self) -> float | None:
+        """Return the share that another ensemble of the same size is expected to share; None of answers."""
+        return None if self.between is None else self.overlap_at(self.n_members)
 
     @property
-    def overlap_interval(self) -> tuple[float, float]:
-        """Return the interval of the overlap, at `interval_level`."""
-        low, high = self._between.loss_interval(self.n_members, self.interval_level)
+    def overlap_interval(self) -> tuple[float, float] | None:
+        """Return the interval of the overlap, at `interval_level`; None of answers."""
+        if self.between is None:
+            return None
+        low, high = self.between.loss_interval(self.n_members, self.interval_level)
         return 1.0 - high, 1.0 - low
 
     def agreement_at(self, size: int) -> float:
-        """Return the agreement of an ensemble of so many members with infinitely many."""
-        return 1.0 - float(self.to_infinity.losses([as_count(size, "size")])[0])
+        """Return the agreement of an ensemble of so many members with infinitely many; of each size of the curve."""
+        return 1.0 - float(self.to_infinity.losses([self._tabulated(size)])[0])
 
     def overlap_at(self, size: int) -> float:
-        """Return the overlap of two ensembles of so many members each.
-
-        Raises
-        ------
-        InputError
-            Of answers of language models, for which it is not estimated.
-        """
-        return 1.0 - float(self._between.losses([as_count(size, "size")])[0])
-
-    @property
-    def _between(self) -> AgreementLaw:
+        """Return the overlap of two ensembles of so many members each; InputError of answers of language models."""
         if self.between is None:
-            raise InputError("Of answers, the overlap of two ensembles is not estimated. Use agreement.")
-        return self.between
+            raise InputError("Of answers, the overlap of two ensembles is not estimated. Use agreement_at.")
+        return 1.0 - float(self.between.losses([self._tabulated(size)])[0])
+
+    def _tabulated(self, size: int) -> int:
+        return as_count(size, "size", smallest=int(self.recommendation.sizes[0]))
 
     @property
     def recommended_size(self) -> int | None:
@@ -273,8 +242,8 @@ class Agreement:
             "n_rows": self.n_rows,
             "agreement": self.agreement,
             "agreement_interval": self.agreement_interval,
-            "overlap": None if self.between is None else self.overlap,
-            "overlap_interval": None if self.between is None else self.overlap_interval,
+            "overlap": self.overlap,
+            "overlap_interval": self.overlap_interval,
             "tolerance": advice.tolerance,
             "recommended_size": advice.size,
             "interval": list(advice.interval),
@@ -285,7 +254,7 @@ class Agreement:
             "sizes": advice.sizes.tolist(),
             "losses": advice.losses.tolist(),
             "undecided": [
-                {"row": row.Index if isinstance(row.Index, int) else str(row.Index), **self.subject.as_dict(row)}
+                {"row": row.Index if isinstance(row.Index, int) else str(row.Index), **_as_dict(row)}
                 for row in self.undecided.itertuples()
             ],
             "doubts": list(self.doubts),
@@ -342,7 +311,7 @@ def _page(found: Agreement) -> str:
     curve = criterion_curve(found.recommendation, found.n_members, found.recommendation.criterion, "recommended", noun)
     headline, *sentences = _sentences(found)
     shown = found.undecided.head(MOST_ROWS)
-    rows = [[printable(str(row.Index), 40), *found.subject.texts(row)] for row in shown.itertuples()]
+    rows = [[_cell(cell) for cell in row] for row in shown.itertuples()]
     return render(
         "agreement.html.j2",
         model=printable(found.model, 80),
@@ -354,13 +323,32 @@ def _page(found: Agreement) -> str:
         warnings=[with_code(each) for each in found.findings],
         level=level_text(found.interval_level),
         agreement_pictures=pictures([curve]),
-        heads=found.subject.heads,
-        caption=found.subject.caption,
-        note=found.subject.note,
+        heads=[
+            "row" if shown.index.name is None else str(shown.index.name),
+            *(name.replace("_", " ") for name in shown.columns),
+        ],
+        words=found.words,
         rows=rows,
         n_undecided=len(found.undecided),
         n_left_out=len(found.undecided) - len(rows),
     )
+
+
+def _cell(value: Any) -> str:
+    """Return a value of an undecided row as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}" if math.isfinite(value) else "infinitely many"
+    return printable(str(value), 40)
+
+
+def _as_dict(row: Any) -> dict[str, Any]:
+    """Return the columns of an undecided row as values of JSON."""
+    own = row._asdict()
+    del own["Index"]
+    numbers = {name: value if math.isfinite(value) else None for name, value in own.items() if isinstance(value, float)}
+    return {**{name: value if isinstance(value, bool) else str(value) for name, value in own.items()}, **numbers}
 
 
 def _summary_lines(found: Agreement) -> list[str]:
@@ -377,55 +365,37 @@ def _sentences(found: Agreement) -> list[str]:
     wanted, level = level_text(1.0 - advice.tolerance), level_text(found.interval_level)
     takes = f"{wanted} takes {recommended_text(advice)} {noun}{'s' * (advice.size != 1)}"
     sentences = [
-        found.subject.sentence(found),
+        found.words.shared,
         f"{takes} ({level} interval {recommended_interval_text(advice)}).",
     ]
     if found.probability_sd is not None:
         points = f"{100 * found.probability_sd:.2g}"
         sentences.append(f"The probability of a row's label is off by {points} percentage points (root mean square).")
-    return [*sentences, found.subject.undecided_sentence(found)]
+    return [*sentences, found.words.undecided]
 
 
-@dataclass(frozen=True)
-class LabelSubject:
-    """Labels of rows, as what an agreement is of."""
-
-    noun: str
-    heads: tuple[str, ...] = ("row", "label", "runner-up", "lead", "{noun}s needed")
-    caption: str = "predicts a row's label as infinitely many {noun}s would"
-    note: str = (
-        "The lead is the mean support for the label less that for the runner-up. A row at a tie needs infinitely many "
-        "{noun}s."
+def _words_of_labels(
+    noun: str, n_members: int, n_rows: int, found: SizeRecommendation, undecided: pd.DataFrame
+) -> Words:
+    assert found.agreement is not None
+    shared = (
+        f"On these {counted(n_rows, 'row')}, {counted(n_members, noun)} predict the label that infinitely many would "
+        f"for {100 * found.agreement:.4g} %."
     )
-
-    def sentence(self, found: Agreement) -> str:
-        """Return how many labels are those of infinitely many members."""
-        return (
-            f"On these {counted(found.n_rows, 'row')}, {counted(found.n_members, self.noun)} predict the label that "
-            f"infinitely many would for {100 * found.agreement:.4g} %."
-        )
-
-    def undecided_sentence(self, found: Agreement) -> str:
-        """Return how many rows have less than the wanted chance of their label."""
-        wanted = level_text(1.0 - found.recommendation.tolerance)
-        if found.undecided.empty:
-            return f"No row is undecided: each has its label with a chance of {wanted} or more."
-        rows = counted(len(found.undecided), "row is undecided: its", "rows are undecided: their")
-        closest = printable(str(found.undecided.index[0]), 40)
-        return (
+    wanted = level_text(1.0 - found.tolerance)
+    left_open = f"No row is undecided: each has its label with a chance of {wanted} or more."
+    if not undecided.empty:
+        rows = counted(len(undecided), "row is undecided: its", "rows are undecided: their")
+        left_open = (
             f"{rows} chance to have the label of infinitely many is below {wanted} (result.undecided; the closest is "
-            f"row {closest})."
+            f"row {printable(str(undecided.index[0]), 40)})."
         )
-
-    def texts(self, row: Any) -> list[str]:
-        """Return label, runner-up, lead and the members that the row needs."""
-        needed = f"{row.needed:.0f}" if math.isfinite(row.needed) else "infinitely many"
-        return [printable(str(row.label), 40), printable(str(row.runner_up), 40), f"{row.margin:.3f}", needed]
-
-    def as_dict(self, row: Any) -> dict[str, Any]:
-        """Return the columns, the members that the row needs as a whole number or null."""
-        needed = int(row.needed) if math.isfinite(row.needed) else None
-        return {"label": str(row.label), "runner_up": str(row.runner_up), "margin": row.margin, "needed": needed}
+    caption = f"predicts a row's label as infinitely many {noun}s would"
+    note = (
+        "The margin is the mean support for the label less that for the runner-up. A row at a tie needs "
+        f"infinitely many {noun}s."
+    )
+    return Words(shared, left_open, caption, note)
 
 
 def _table_lines(found: Agreement, noun: str) -> list[str]:
@@ -542,9 +512,9 @@ def agreement(
     True
     """
     if top is not None or within is not None:
-        from ens_plugin.analysis.lists import SharedOptions, ranking_agreement
+        from ens_plugin.analysis.lists import list_options, ranking_agreement
 
-        shared = SharedOptions(tolerance, max_size, interval_level)
+        shared = list_options(tolerance, max_size, interval_level)
         with model_errors(model), granted_threads(n_jobs):
             return ranking_agreement(model, X, shared, top=top, within=within, label=label)
     if label is not None:
@@ -818,16 +788,17 @@ def _result(
         evidence = replace(evidence, cell=row_cells(hash_rows(features, rows)))
         law, between, doubts = _laws_and_doubts(adapter, evidence, settings)
         findings = (*findings, *doubts)
-    name = type(adapter.model).__name__
+    name, advice = type(adapter.model).__name__, agreement_size(law, n_members, settings)
+    undecided = _undecided_rows(adapter, leads, 1.0 - settings.agreement_tolerance, index)
     return Agreement(
         model=name,
         n_members=n_members,
         n_rows=n_rows,
-        recommendation=agreement_size(law, n_members, settings),
+        recommendation=advice,
         interval_level=settings.interval_level,
         probability_sd=_probability_sd(adapter, evidence.sample),
-        undecided=_undecided_rows(adapter, leads, 1.0 - settings.agreement_tolerance, index),
-        subject=LabelSubject(noun_of(name)),
+        undecided=undecided,
+        words=_words_of_labels(noun_of(name), n_members, n_rows, advice, undecided),
         to_infinity=law,
         between=between,
         findings=findings,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from ens_plugin.core.intervals import ErrorDraws
 from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
 FEWEST_MEMBERS = 8
@@ -24,74 +24,26 @@ FEWEST_MEMBERS = 8
 N_GROUPS = 10
 # Multiples of the noise of the means that are added to them; the extrapolation is to -1.
 ADDED = np.array([0.0, 1.0, 2.0, 4.0])
-N_DRAWS, N_CHANCES, N_SPLITS = 60, 400, 12
+N_DRAWS, N_CHANCES, N_PAIRS = 25, 400, 60
+# Draws of short lists are more: so many by the items of the list, and by all items. A loss is known from so many halves
+# of one item on that all draws show.
+DRAWN_CHANGES, DRAWN_ITEMS, FEWEST_SEEN = 2400, 2.5e5, 30.0
 # Standard deviations of noise that no draw exceeds, and the most items whose place on the list is drawn.
 REACH, MOST_ITEMS = 5.0, 10_000
 # Values that differ by this part of their own size are tied.
-TIED = 1e-10
-N_SIZES = 14
+TIED, SMALLEST = 1e-10, 1e-290
+N_SIZES, N_TABULATED, N_QUANTILES = 12, 100, 200
 # Standard deviation of the logarithm of a loss for each factor e by which a size exceeds those that are counted, up to
 # so many: from there on the loss falls as the root of the size.
 EXTRAPOLATED, FARTHEST = 0.15, 3.0
 SEED_OF_LISTS = 20_250_314
 
 
-@dataclass(frozen=True, eq=False)
-class LossBySize:
-    """The part of a list, or of close values, that another ensemble does not have in common, by size.
-
-    It is an :class:`ens_plugin.analysis.sizes.AgreementLaw`.
-
-    Attributes
-    ----------
-    sizes : ndarray, shape (n_sizes,)
-        Ascending.
-    log_loss : ndarray, shape (n_sizes,)
-    sd : ndarray, shape (n_sizes,)
-        Standard error of the logarithm, over members.
-    """
-
-    sizes: FloatArray
-    log_loss: FloatArray
-    sd: FloatArray
-
-    def losses(self, sizes: ArrayLike) -> FloatArray:
-        """Return the part that is not in common at each size."""
-        return self._at(self.log_loss, sizes)
-
-    def loss_interval(self, size: float, level: float) -> tuple[float, float]:
-        """Return the ends of the interval of the loss at a size."""
-        low, high = (float(self._at(self._shifted(side, level), [size])[0]) for side in (-1.0, 1.0))
-        return low, high
-
-    def size_within(self, tolerance: float, max_size: int) -> int | None:
-        """Return the smallest size from which on the loss is within the tolerance; None if above `max_size`."""
-        return self._smallest(self.log_loss, tolerance, max_size)
-
-    def size_interval(self, tolerance: float, max_size: int, level: float) -> tuple[int, int | None]:
-        """Return the ends of that size's interval."""
-        low, high = (self._smallest(self._shifted(side, level), tolerance, max_size) for side in (-1.0, 1.0))
-        return max_size if low is None else low, high
-
-    def _shifted(self, side: float, level: float) -> FloatArray:
-        return self.log_loss + side * float(ndtri(0.5 + level / 2.0)) * self.sd
-
-    def _at(self, log_loss: FloatArray, sizes: ArrayLike) -> FloatArray:
-        found = np.interp(np.log(np.asarray(sizes, dtype=np.float64)), np.log(self.sizes), log_loss)
-        return np.asarray(np.minimum(np.exp(found), 1.0))
-
-    def _smallest(self, log_loss: FloatArray, tolerance: float, max_size: int) -> int | None:
-        sizes = np.arange(int(np.ceil(self.sizes[0])), max_size + 1)
-        too_large = np.flatnonzero(self._at(log_loss, sizes) > tolerance)
-        first = too_large[-1] + 1 if too_large.size else 0
-        return int(sizes[first]) if first < sizes.size else None
-
-
 class Laws(NamedTuple):
     """What an ensemble of each size does not have in common with infinitely many members, and with as many others."""
 
-    to_infinity: LossBySize
-    between: LossBySize
+    to_infinity: ErrorDraws
+    between: ErrorDraws
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +74,18 @@ class RankedItems:
         means = noise.mean() + noise.drawn(0) / np.sqrt(len(self.values))
         return np.asarray(largest(means, self.length, noise.tie_width, rng).mean(axis=0))
 
-    def laws(self, max_size: int, first: float = 2.0) -> Laws:
+    def laws(self, max_size: int, first: float = 1.0) -> Laws:
         """Return the loss of the list from the size `first` to `max_size`."""
         sizes = np.geomspace(first, max(max_size, 2.0 * first), N_SIZES)
-        noise = _Noise.of(self.values, 3, N_DRAWS, np.random.default_rng(SEED_OF_LISTS))
+        n_draws = int(np.clip(min(DRAWN_CHANGES / self.length, DRAWN_ITEMS / self.values.shape[1]), N_DRAWS, 400))
+        noise = _Noise.of(self.values, 3, n_draws, np.random.default_rng(SEED_OF_LISTS))
         between, to_infinity = self._log_losses(noise, sizes / self.per_row)
         parts = [self._log_losses(noise.without(group), sizes / self.per_row)[0] for group in range(noise.n_groups)]
-        beyond = np.clip(np.log(2.0 * sizes / (self.per_row * len(self.values))), 0.0, FARTHEST)
-        sd = np.hypot(_jackknife_sd(parts), EXTRAPOLATED * beyond)
-        return Laws(*(LossBySize(sizes, np.sort(curve)[::-1], sd) for curve in (to_infinity, between)))
+        # Beyond twice the members, where most draws show no change, the jackknife is about the extrapolation alone.
+        members = self.per_row * len(self.values)
+        known = np.interp(np.log(np.minimum(sizes, 2.0 * members)), np.log(sizes), _jackknife_sd(parts))
+        sd = np.hypot(known, EXTRAPOLATED * np.clip(np.log(2.0 * sizes / members), 0.0, FARTHEST))
+        return Laws(_law(sizes, to_infinity, sd), _law(sizes, between, sd))
 
     def _log_losses(self, noise: _Noise, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the logarithms of both losses at some sizes, which are numbers of rows of `values`."""
@@ -138,7 +93,7 @@ class RankedItems:
         total = self.length + self.n_certain
         counted_at = np.unique(np.maximum(noise.rows.size // np.array([8, 4, 2]), 1))
         losses = self._drawn_losses(noise, np.concatenate([counted_at, sizes]), rng) / total
-        least = 0.5 / (N_DRAWS * total)  # a loss that no draw shows is not 0
+        least = 0.5 / (noise.weights.shape[2] * total)  # a loss that no draw shows is not 0
         logs = np.log(np.maximum(losses, least))
         slope, level = np.polyfit(ADDED, logs.reshape(ADDED.size, -1), 1)
         apart, missed = (level - slope).reshape(2, -1)
@@ -147,7 +102,10 @@ class RankedItems:
             return np.full(sizes.size, np.log(TIED)), np.full(sizes.size, np.log(TIED))
         moved = np.log(np.maximum(counts, least)) - apart[: counted_at.size]
         by = np.interp(np.log(sizes), np.log([*counted_at, 2 * counted_at[-1]]), [*moved, moved[-2:].mean()])
-        return apart[counted_at.size :] + by, missed[counted_at.size :] + by
+        apart, missed = (
+            _with_tail(sizes, own[counted_at.size :] + by, np.log(FEWEST_SEEN * least)) for own in (apart, missed)
+        )
+        return apart, missed
 
     def _drawn_losses(self, noise: _Noise, sizes: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return both losses, in items, by added noise and size, shape (n_added, 2, n_sizes)."""
@@ -167,14 +125,21 @@ class RankedItems:
     def _counted_loss(self, noise: _Noise, size: int, rng: np.random.Generator) -> float:
         """Return how many items the lists of two disjoint groups of so many rows do not have in common."""
         n_groups = min(noise.rows.size // size, 8)
-        common = []
-        for _ in range(N_SPLITS):
+        common, n_pairs = [], n_groups * (n_groups - 1) // 2
+        for _ in range(-(-N_PAIRS // n_pairs)):
             groups = rng.permutation(noise.rows)[: n_groups * size].reshape(n_groups, size)
             is_of = np.zeros((n_groups, len(self.values)))
             np.put_along_axis(is_of, groups, 1.0, axis=1)
             lists = largest(is_of @ self.values / size, self.length, noise.tie_width, rng).astype(np.float32)
             common.append((lists @ lists.T)[np.triu_indices(n_groups, 1)].mean())
         return float(self.length - np.mean(common))
+
+
+def _with_tail(sizes: FloatArray, log_loss: FloatArray, least: float) -> FloatArray:
+    """Return a loss that falls as the root of the size from where it is too small for the draws to show it."""
+    last = max(int(np.count_nonzero(log_loss >= least)) - 1, 0)
+    tail = log_loss[last] - 0.5 * np.log(sizes[last:] / sizes[last])
+    return np.concatenate([log_loss[:last], tail])
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +169,7 @@ class _Noise:
             np.stack([weights[:, :, rows].sum(axis=2) for rows in of_groups]),
             np.stack([weights[:, :, rows] @ values[rows] for rows in of_groups]),
             sd,
-            TIED * (np.abs(mean) + sd),
+            TIED * (np.abs(mean) + sd) + SMALLEST,
         )
 
     @property
@@ -212,10 +177,11 @@ class _Noise:
         return len(self.totals)
 
     def without(self, group: int) -> _Noise:
-        """Return the noise of all rows but those of one group."""
-        kept = np.arange(self.n_groups) != group
-        parts = {name: getattr(self, name)[kept] for name in ("totals", "weights", "products")}
-        return replace(self, rows=np.flatnonzero(self.group != group), **parts)
+        """Return the noise of all rows but those of one group, in half as many draws."""
+        kept, half = np.arange(self.n_groups) != group, (self.weights.shape[2] + 1) // 2
+        weights, products = self.weights[kept, :, :half], self.products[kept, :, :half]
+        rows = np.flatnonzero(self.group != group)
+        return replace(self, rows=rows, totals=self.totals[kept], weights=weights, products=products)
 
     def mean(self) -> FloatArray:
         return np.asarray(self.totals.sum(axis=0) / self.rows.size)
@@ -251,12 +217,12 @@ def largest(values: FloatArray, length: int, tie_width: FloatArray, rng: np.rand
     return found
 
 
-def close_values(values: FloatArray, within: float, max_size: int, first: float = 2.0) -> Laws:
+def close_values(values: FloatArray, within: float, max_size: int, first: float = 1.0) -> Laws:
     """Return the share of items whose means are farther apart than `within`, by the size of the ensembles.
 
     `values` has shape (n_members, n_items), and the means are taken for normal.
     """
-    sizes = np.geomspace(first, max(max_size, 2.0 * first), N_SIZES)
+    sizes = np.geomspace(first, max(max_size, 2.0 * first), N_TABULATED)
     group = np.random.default_rng(SEED_OF_LISTS).permutation(np.arange(len(values)) % min(N_GROUPS, len(values)))
 
     def log_share(own: FloatArray, n_ensembles: int) -> FloatArray:
@@ -265,7 +231,16 @@ def close_values(values: FloatArray, within: float, max_size: int, first: float 
         return np.log(np.maximum(share, TIED))
 
     sd = _jackknife_sd([log_share(values[group != own], 2) for own in range(int(group.max()) + 1)])
-    return Laws(*(LossBySize(sizes, log_share(values, n_ensembles), sd) for n_ensembles in (1, 2)))
+    return Laws(*(_law(sizes, log_share(values, n_ensembles), sd) for n_ensembles in (1, 2)))
+
+
+def _law(sizes: FloatArray, log_loss: FloatArray, sd: FloatArray) -> ErrorDraws:
+    """Return the loss at odd sizes, and quantiles of it as draws, from its logarithm and the error of that by size."""
+    odd = np.unique(np.geomspace(sizes[0], sizes[-1], N_TABULATED).astype(np.int64) // 2 * 2 + 1).astype(np.float64)
+    log_loss, sd = (np.interp(np.log(odd), np.log(sizes), own) for own in (np.sort(log_loss)[::-1], sd))
+    quantiles = ndtri((np.arange(N_QUANTILES) + 0.5) / N_QUANTILES)[:, None]
+    loss, draws = (np.minimum(np.exp(own), 1.0) for own in (log_loss, log_loss + quantiles * sd))
+    return ErrorDraws(np.append(odd, np.inf), np.append(loss, 0.0), np.pad(draws, ((0, 0), (0, 1))))
 
 
 def _jackknife_sd(parts: Sequence[FloatArray]) -> FloatArray:

@@ -18,10 +18,10 @@ from ens_plugin.analysis.copies import as_table
 from ens_plugin.analysis.evidence import progress_bar
 from ens_plugin.analysis.lists import (
     MemberValues,
-    SharedOptions,
     agreement_of_items,
     check_members,
     column_index,
+    list_options,
 )
 from ens_plugin.analysis.options import AnalysisOptions, Metric
 from ens_plugin.analysis.unlabelled import Agreement
@@ -222,7 +222,7 @@ class PermutationImportance:
         TooFewMembersError
             If the ensemble has fewer than eight members.
         """
-        options = SharedOptions(tolerance, max_size, interval_level)
+        options = list_options(tolerance, max_size, interval_level)
         length = as_count(top, "top", largest=len(self.feature_names))
         check_members(self.judged.training.adapter.n_members)
         return self.judged.agreement(length, self.importances.shape[1], options)
@@ -371,7 +371,7 @@ class JudgedRows:
     seed: int  # of the permutations
     findings: tuple[Finding, ...]
 
-    def agreement(self, length: int, n_repeats: int, options: SharedOptions) -> Agreement:
+    def agreement(self, length: int, n_repeats: int, options: AnalysisOptions) -> Agreement:
         """Return the agreement of the list of the most important columns."""
         adapter, n_columns = self.training.adapter, len(self.columns.names)
         group = np.random.default_rng(0).permutation(np.arange(adapter.n_members) % min(N_PARTS, adapter.n_members))

@@ -89,7 +89,7 @@ def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
     found.to_html(directory / PAGE_FILE)
     scalars = {
         "agreement": found.agreement,
-        "overlap": None if found.between is None else found.overlap,
+        "overlap": found.overlap,
         "agreement_size": found.recommended_size,
         "agreement_rows": found.n_rows,
         "undecided_rows": len(found.undecided),

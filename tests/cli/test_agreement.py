@@ -83,3 +83,13 @@ def test_training_rows_are_refused(run: Any) -> None:
     code, _, err = run(*ARGUMENTS)
     assert code == 2
     assert "rows the model was trained on" in err
+
+
+def test_lists_and_values_are_judged_too(run: Any) -> None:
+    rows = X[300:].reset_index(drop=True)
+    code, out, err = run(*ARGUMENTS, "--top", "150", "--label", "1", "--min", "0.2")
+    assert (code, err) == (0, "")
+    assert out.startswith(str(ens_plugin.agreement(FOREST, rows, top=150, label=1)))
+    code, out, err = run(*ARGUMENTS, "--within", "5 %")
+    assert (code, out, err) == (0, f"{ens_plugin.agreement(FOREST, rows, within='5 %')}\n", "")
+    assert run(*ARGUMENTS, "--top", "300")[0] == 2
