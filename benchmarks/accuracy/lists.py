@@ -44,6 +44,8 @@ TRIED = (
     "hang on one or two gaps between means, which 50 trees do not tell."
 )
 
+TRIED_SD = "on other tables 95 % are held with this width beyond the counted sizes, and 91 % with two thirds of it."
+
 
 class Table(NamedTuple):
     """What is ranked, how long the list is, and a function that trains a forest of so many trees."""
@@ -244,7 +246,7 @@ def claims_of(found: Sequence[Outcome]) -> list[Claim]:
         Claim("RMSE of the overlap, below", rmse(below), None, high=0.05, digits=3, tried=TRIED),
         Claim("bias of the overlap, twice the size and more", float(beyond.mean()), None, -0.02, 0.02, digits=3),
         Claim("bias of the overlap, below", float(below.mean()), None, -0.02, 0.02, digits=3),
-        Claim("95 % intervals that hold the overlap, twice the size and more (%)", held[0], None, 90, 99, digits=1),
+        Claim("95 % intervals that hold the overlap, twice the size and more (%)", held[0], None, 90, 99, 1, TRIED_SD),
         Claim("95 % intervals that hold the overlap, below (%)", held[1], None, 90, 99, digits=1),
         Claim("size for 95 % within a factor of 1.5 (%)", within, percent_se(within, sizes.size), 80, tried=TRIED),
     ]  # fmt: skip
