@@ -81,6 +81,8 @@ class RankedItems:
         noise = _Noise.of(self.values, 3, n_draws, np.random.default_rng(SEED_OF_LISTS))
         between, to_infinity = self._log_losses(noise, sizes / self.per_row)
         parts = [self._log_losses(noise.without(group), sizes / self.per_row)[0] for group in range(noise.n_groups)]
+        if not np.ptp([between, *parts], axis=1).any():  # no list differs from any other
+            between = to_infinity = np.full(sizes.size, np.log(TIED))
         # Beyond twice the members, where most draws show no change, the jackknife is about the extrapolation alone.
         members = self.per_row * len(self.values)
         known = np.interp(np.log(np.minimum(sizes, 2.0 * members)), np.log(sizes), _jackknife_sd(parts))
@@ -99,7 +101,7 @@ class RankedItems:
         apart, missed = (level - slope).reshape(2, -1)
         counts = np.array([self._counted_loss(noise, int(size), rng) / total for size in counted_at])
         if not losses.any() and not counts.any():
-            return np.full(sizes.size, np.log(TIED)), np.full(sizes.size, np.log(TIED))
+            return np.full(sizes.size, np.log(least)), np.full(sizes.size, np.log(least))
         moved = np.log(np.maximum(counts, least)) - apart[: counted_at.size]
         by = np.interp(np.log(sizes), np.log([*counted_at, 2 * counted_at[-1]]), [*moved, moved[-2:].mean()])
         apart, missed = (
