@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.custom import CustomEnsemble
     from ens_plugin.adapters.registry import register_adapter
     from ens_plugin.adapters.unwrap import split_outputs
+    from ens_plugin.analysis.agreement import agreement
     from ens_plugin.analysis.analyze import analyze, in_bag
     from ens_plugin.analysis.display import ErrorCurveDisplay
     from ens_plugin.analysis.lists import importance_agreement
-    from ens_plugin.analysis.unlabelled import Agreement, agreement
+    from ens_plugin.analysis.unlabelled import Agreement
     from ens_plugin.analysis.variance import TrainingVariance, training_variance
     from ens_plugin.oob.importance import PermutationImportance, oob_permutation_importance
     from ens_plugin.oob.predictions import OobPredictions, oob_predictions
@@ -120,7 +121,7 @@ _HOME_OF = {
     "SizeRecommendation": "ens_plugin.report.result",
     "TrainingVariance": "ens_plugin.analysis.variance",
     "VoteReport": "ens_plugin.votes.analyze",
-    "agreement": "ens_plugin.analysis.unlabelled",
+    "agreement": "ens_plugin.analysis.agreement",
     "analyze": "ens_plugin.analysis.analyze",
     "analyze_votes": "ens_plugin.votes.analyze",
     "autolog": "ens_plugin.tracking.autologging",

@@ -457,7 +457,7 @@ def agreement(
     Exits with 1 if the agreement is below --min, with 2 if there is no result, or with --min too few
     rows or a doubt.
     """
-    from ens_plugin.analysis.unlabelled import agreement as estimated
+    from ens_plugin.analysis.agreement import agreement as estimated
 
     html_path, json_path = options.pop("html_path"), options.pop("json_path")
     columns = {name: options.pop(name) for name in ("drop", "features")}
