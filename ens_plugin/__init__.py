@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from ens_plugin.adapters.custom import CustomEnsemble as CustomEnsemble
     from ens_plugin.adapters.registry import register_adapter as register_adapter
     from ens_plugin.adapters.unwrap import split_outputs as split_outputs
+    from ens_plugin.analysis.agreement import agreement as agreement
     from ens_plugin.analysis.analyze import analyze as analyze
     from ens_plugin.analysis.analyze import in_bag as in_bag
     from ens_plugin.analysis.display import ErrorCurveDisplay as ErrorCurveDisplay
+    from ens_plugin.analysis.lists import importance_agreement as importance_agreement
     from ens_plugin.analysis.unlabelled import Agreement as Agreement
-    from ens_plugin.analysis.unlabelled import agreement as agreement
     from ens_plugin.analysis.variance import TrainingVariance as TrainingVariance
     from ens_plugin.analysis.variance import training_variance as training_variance
     from ens_plugin.oob.importance import PermutationImportance as PermutationImportance
@@ -70,9 +71,11 @@ _NAMES = {
     "ens_plugin.adapters.custom": ("CustomEnsemble",),
     "ens_plugin.adapters.registry": ("register_adapter",),
     "ens_plugin.adapters.unwrap": ("split_outputs",),
+    "ens_plugin.analysis.agreement": ("agreement",),
     "ens_plugin.analysis.analyze": ("analyze", "in_bag"),
     "ens_plugin.analysis.display": ("ErrorCurveDisplay",),
-    "ens_plugin.analysis.unlabelled": ("Agreement", "agreement"),
+    "ens_plugin.analysis.lists": ("importance_agreement",),
+    "ens_plugin.analysis.unlabelled": ("Agreement",),
     "ens_plugin.analysis.variance": ("TrainingVariance", "training_variance"),
     "ens_plugin.oob.importance": ("PermutationImportance", "oob_permutation_importance"),
     "ens_plugin.oob.predictions": ("OobPredictions", "oob_predictions"),

@@ -29,7 +29,7 @@ from ens_plugin.adapters.trees import LEAF, damage_of_tree
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.bags import BagProof
 from ens_plugin.core.validation import FloatArray, counted
-from ens_plugin.errors import BagError, InputError
+from ens_plugin.errors import BagError, InputError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
 
@@ -231,6 +231,17 @@ class IsolationForestAdapter(SeededEnsemble):
     def drawn_numbers(self) -> FloatArray | None:
         """Return how many rows each tree drew, repeats included; None where the trees do not show it."""
         return drawn_numbers(self.model)
+
+    @property
+    def listed_label(self) -> int:
+        """Return the position of the label of anomalies."""
+        return 0
+
+    def importances(self) -> NDArray[np.float64]:
+        """Refuse: the trees split at random."""
+        raise UnsupportedModelError(
+            "The trees of an IsolationForest split at random, so no column is important to them."
+        )
 
     def cautions(self, data: str) -> tuple[Finding, ...]:
         """Return a warning that the threshold between labels is the forest's own."""

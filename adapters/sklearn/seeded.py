@@ -292,6 +292,16 @@ class SeededEnsemble(EnsembleAdapter):
             self.learners, rows=self.drawn_numbers(), columns=None if columns is None else list(map(len, columns))
         )
 
+    def importances(self) -> NDArray[np.float64]:
+        """Return the importances by impurity of trees of scikit-learn; refuse other members."""
+        if not self.are_plain:
+            return super().importances()
+        found = np.zeros((self.n_members, self.ensemble.n_features_in_))
+        for member, tree in enumerate(self.members):
+            columns = None if self.columns is None else self.columns[member]
+            found[member, slice(None) if columns is None else columns] = tree.feature_importances_
+        return found
+
     @property
     def learners(self) -> Sequence[Any]:
         """Return the fitted estimators whose parameters are compared."""

@@ -251,8 +251,16 @@ def scaled_errors(matrices: FloatArray, factors: FloatArray) -> FloatArray:
 
 def agreement_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_to: float = 0.0) -> DrawnCurve:
     """Return the share of labels that are not the infinite ensemble's at some sizes, with draws of it."""
+    return _law_of(draws, draws.changes(sizes), sizes, random_state, ties_to)
+
+
+def overlap_law(draws: LabelDraws, sizes: FloatArray, random_state: int, ties_to: float = 0.0) -> DrawnCurve:
+    """Return the share of labels that two ensembles of a size do not have in common, with draws of it."""
+    return _law_of(draws, draws.differences(sizes), sizes, random_state, ties_to)
+
+
+def _law_of(draws: LabelDraws, changes: Draws, sizes: FloatArray, random_state: int, ties_to: float) -> DrawnCurve:
     # `ties_to` is the largest even size up to which votes change as many labels as those of a member less.
-    changes = draws.changes(sizes)
     loss = draws.mean(changes)
     relative = draws.covariance(changes) / np.maximum(np.outer(loss, loss), NEGLIGIBLE**2)
     rng = np.random.default_rng([random_state, 2])

@@ -1,4 +1,4 @@
-"""Whether an ensemble decides as a larger one would on rows without labels, such as those of today's traffic."""
+"""Whether an ensemble decides as a larger one would, without labels: its labels, its lists and its values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,10 @@ from scipy.special import ndtri
 
 from ens_plugin.adapters.contract import EnsembleAdapter
 from ens_plugin.adapters.custom import CustomEnsemble, EstimatorEnsemble
-from ens_plugin.adapters.members import model_errors, several_outputs
+from ens_plugin.adapters.members import several_outputs
 from ens_plugin.adapters.registry import find_adapter
 from ens_plugin.adapters.unwrap import inner_ensemble, output_count, unwrap
-from ens_plugin.analysis.arguments import DEFAULT_TOLERANCE, granted_threads, resolve_options
+from ens_plugin.analysis.arguments import resolve_options
 from ens_plugin.analysis.copies import HashedRows, hash_rows, row_cells
 from ens_plugin.analysis.estimates import ResolvedOptions, are_votes
 from ens_plugin.analysis.evidence import Evidence, tally_rows
@@ -31,12 +31,13 @@ from ens_plugin.analysis.labels import (
     gap_doubts,
     labelled_by_members,
     largest_tied,
+    overlap_law,
     subset_rates,
 )
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import (
-    SizeLaw,
+    AgreementLaw,
     agreement_size,
     choose_recommendation,
 )
@@ -44,13 +45,12 @@ from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import LeadTally, tally_leads
 from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, counted, previous_odd_size
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_count, counted, previous_odd_size
 from ens_plugin.errors import (
     DataMismatchError,
     EnsPluginError,
     InputError,
     UnsupportedModelError,
-    ends_at_caller,
 )
 from ens_plugin.findings import Finding, coded, doubts_first, finding, sentences
 from ens_plugin.report.ensemble_report import EnsembleReport
@@ -93,27 +93,42 @@ UNKNOWN_ROWS = (
 )
 
 
+class Words(NamedTuple):
+    """What an agreement is of: its first and last sentence, and on a page the caption and what explains the table."""
+
+    shared: str
+    undecided: str
+    caption: str
+    note: str
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Agreement:
-    """How often an ensemble predicts the label that infinitely many members would, on rows without labels.
+    """How much of its labels, of a list or of its values an ensemble shares with infinitely many members.
 
     Attributes
     ----------
     model : str
         Class of the ensemble.
     n_members, n_rows : int
-    agreement : float
-        Mean chance that an ensemble of the present size predicts a row's label as infinitely many members would.
+        The rows are columns where a list is one of columns.
     recommendation : SizeRecommendation
-        The size for the wanted agreement with its interval, and the agreement by size.
+        The size for the wanted agreement of labels, or the wanted overlap of lists and values, with its interval.
     interval_level : float
     probability_sd : float or None
         How much the probability, or share of votes, of a row's predicted label differs from that of infinitely many
-        members: the root mean square over rows.  None where the members give raw scores.
+        members: the root mean square over rows.  None where the members give raw scores, and of lists and values.
     undecided : DataFrame
-        The rows whose label the present members leave open at the wanted agreement, the closest first.  Columns:
-        `label`, predicted, and `runner_up`; `margin`, the mean support for the former minus that for the latter;
-        `needed`, the members that this row needs (infinite at a tie).  The index is that of the rows.
+        What the present members leave open, the closest first; the index is that of the rows, or has the names of the
+        columns.  Of labels the rows with less than the wanted agreement: `label`, predicted, and `runner_up`;
+        `margin`, the mean support for the former minus that for the latter; `needed`, the members that this row needs
+        (infinite at a tie).  Of a list, the items that infinitely many members may or may not list: `value`, by which
+        they are ranked; `listed`, now; `chance`, to be on the list of infinitely many.  Of values none.
+    words : Words
+        What the agreement is of.
+    to_infinity, between : AgreementLaw
+        The loss against infinitely many members, and against other members of the same number, by size; the latter is
+        None of answers.
     findings : tuple of Finding
         Doubts about the figures, and notes.
 
@@ -132,11 +147,13 @@ class Agreement:
     model: str
     n_members: int
     n_rows: int
-    agreement: float
     recommendation: SizeRecommendation
     interval_level: float
     probability_sd: float | None
     undecided: pd.DataFrame
+    words: Words
+    to_infinity: AgreementLaw
+    between: AgreementLaw | None
     findings: tuple[Finding, ...] = ()
 
     def __repr__(self) -> str:
@@ -147,8 +164,45 @@ class Agreement:
         return "\n".join(_summary_lines(self))
 
     @property
+    def agreement(self) -> float:
+        """Return the share of labels, of the list or of values that infinitely many members are expected to share."""
+        return self.agreement_at(self.n_members)
+
+    @property
+    def agreement_interval(self) -> tuple[float, float]:
+        """Return the interval of the agreement, at `interval_level`."""
+        low, high = self.to_infinity.loss_interval(self.n_members, self.interval_level)
+        return 1.0 - high, 1.0 - low
+
+    @property
+    def overlap(self) -> float | None:
+        """Return the share that another ensemble of the same size is expected to share; None of answers."""
+        return None if self.between is None else self.overlap_at(self.n_members)
+
+    @property
+    def overlap_interval(self) -> tuple[float, float] | None:
+        """Return the interval of the overlap, at `interval_level`; None of answers."""
+        if self.between is None:
+            return None
+        low, high = self.between.loss_interval(self.n_members, self.interval_level)
+        return 1.0 - high, 1.0 - low
+
+    def agreement_at(self, size: int) -> float:
+        """Return the agreement of an ensemble of so many members with infinitely many; of each size of the curve."""
+        return 1.0 - float(self.to_infinity.losses([self._tabulated(size)])[0])
+
+    def overlap_at(self, size: int) -> float:
+        """Return the overlap of two ensembles of so many members each; InputError of answers of language models."""
+        if self.between is None:
+            raise InputError("Of answers, the overlap of two ensembles is not estimated. Use agreement_at.")
+        return 1.0 - float(self.between.losses([self._tabulated(size)])[0])
+
+    def _tabulated(self, size: int) -> int:
+        return as_count(size, "size", smallest=int(self.recommendation.sizes[0]))
+
+    @property
     def recommended_size(self) -> int | None:
-        """Return the size for the wanted agreement; None where it is above `max_size`, or cannot be told."""
+        """Return the size that is wanted; None where it is above `max_size`, or cannot be told."""
         return self.recommendation.size
 
     @property
@@ -157,15 +211,17 @@ class Agreement:
         return sentences(self.findings, "doubt")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the agreement by size.
+        """Return the agreement and the overlap by size.
 
         Returns
         -------
         DataFrame
-            Column ``agreement``; the index is the number of members.
+            Columns ``agreement`` and ``overlap``, of answers the former alone; the index is the number of members.
         """
-        index = pd.Index(self.recommendation.sizes, name="n_members")
-        return pd.DataFrame({"agreement": 1.0 - self.recommendation.losses}, index=index)
+        sizes = self.recommendation.sizes
+        laws = {"agreement": self.to_infinity, "overlap": self.between}
+        columns = {name: 1.0 - law.losses(sizes) for name, law in laws.items() if law is not None}
+        return pd.DataFrame(columns, index=pd.Index(sizes, name="n_members"))
 
     def to_json(self) -> str:
         """Return the result as JSON.
@@ -173,8 +229,9 @@ class Agreement:
         Returns
         -------
         str
-            ``schema_version``, the attributes by name, ``sizes`` and ``losses`` of the recommendation, and the
-            undecided rows as a list with their ``row`` in the index; a number that is not finite is null.
+            ``schema_version``, the attributes by name, ``sizes`` and ``losses`` of the recommendation (of labels
+            against infinitely many members, else against as many others), and the undecided rows as a list with their
+            ``row`` in the index; a number that is not finite is null.
         """
         advice = self.recommendation
         content = {
@@ -183,6 +240,9 @@ class Agreement:
             "n_members": self.n_members,
             "n_rows": self.n_rows,
             "agreement": self.agreement,
+            "agreement_interval": self.agreement_interval,
+            "overlap": self.overlap,
+            "overlap_interval": self.overlap_interval,
             "tolerance": advice.tolerance,
             "recommended_size": advice.size,
             "interval": list(advice.interval),
@@ -192,7 +252,10 @@ class Agreement:
             "probability_sd": self.probability_sd,
             "sizes": advice.sizes.tolist(),
             "losses": advice.losses.tolist(),
-            "undecided": [_undecided_as_dict(row) for row in self.undecided.itertuples()],
+            "undecided": [
+                {"row": row.Index if isinstance(row.Index, int) else str(row.Index), **_as_dict(row)}
+                for row in self.undecided.itertuples()
+            ],
             "doubts": list(self.doubts),
             "warnings": list(sentences(self.findings, "note")),
         }
@@ -227,7 +290,7 @@ class Agreement:
         return _page(self) if path is None else write_document(partial(_page, self), path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the agreement by size, as :func:`ens_plugin.report.plots.plot_agreement` does."""
+        """Draw the share that decides on the size by size, as :func:`ens_plugin.report.plots.plot_agreement` does."""
         from ens_plugin.report.plots import plot_agreement
 
         return plot_agreement(self.recommendation, n_members=self.n_members, noun=noun_of(self.model), ax=ax)
@@ -244,9 +307,10 @@ def _page(found: Agreement) -> str:
     from ens_plugin.report.svg import pictures
 
     noun = noun_of(found.model)
-    curve = criterion_curve(found.recommendation, found.n_members, "agreement", "recommended", noun)
+    curve = criterion_curve(found.recommendation, found.n_members, found.recommendation.criterion, "recommended", noun)
     headline, *sentences = _sentences(found)
-    rows = [_undecided_texts(row) for row in found.undecided.head(MOST_ROWS).itertuples()]
+    shown = found.undecided.head(MOST_ROWS)
+    rows = [[_cell(cell) for cell in row] for row in shown.itertuples()]
     return render(
         "agreement.html.j2",
         model=printable(found.model, 80),
@@ -258,27 +322,32 @@ def _page(found: Agreement) -> str:
         warnings=[with_code(each) for each in found.findings],
         level=level_text(found.interval_level),
         agreement_pictures=pictures([curve]),
+        heads=[
+            "row" if shown.index.name is None else str(shown.index.name),
+            *(name.replace("_", " ") for name in shown.columns),
+        ],
+        words=found.words,
         rows=rows,
         n_undecided=len(found.undecided),
         n_left_out=len(found.undecided) - len(rows),
     )
 
 
-def _undecided_texts(row: Any) -> dict[str, str]:
-    return {
-        "place": printable(str(row.Index), 40),
-        "label": printable(str(row.label), 40),
-        "runner_up": printable(str(row.runner_up), 40),
-        "lead": f"{row.margin:.3f}",
-        "needed": f"{row.needed:.0f}" if math.isfinite(row.needed) else "infinitely many",
-    }
+def _cell(value: Any) -> str:
+    """Return a value of an undecided row as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}" if math.isfinite(value) else "infinitely many"
+    return printable(str(value), 40)
 
 
-def _undecided_as_dict(row: Any) -> dict[str, Any]:
-    needed = int(row.needed) if math.isfinite(row.needed) else None
-    place = row.Index if isinstance(row.Index, int) else str(row.Index)
-    own = {"label": str(row.label), "runner_up": str(row.runner_up), "margin": row.margin, "needed": needed}
-    return {"row": place, **own}
+def _as_dict(row: Any) -> dict[str, Any]:
+    """Return the columns of an undecided row as values of JSON."""
+    own = row._asdict()
+    del own["Index"]
+    numbers = {name: value if math.isfinite(value) else None for name, value in own.items() if isinstance(value, float)}
+    return {**{name: value if isinstance(value, bool) else str(value) for name, value in own.items()}, **numbers}
 
 
 def _summary_lines(found: Agreement) -> list[str]:
@@ -295,128 +364,49 @@ def _sentences(found: Agreement) -> list[str]:
     wanted, level = level_text(1.0 - advice.tolerance), level_text(found.interval_level)
     takes = f"{wanted} takes {recommended_text(advice)} {noun}{'s' * (advice.size != 1)}"
     sentences = [
-        f"On these {counted(found.n_rows, 'row')}, {counted(found.n_members, noun)} predict the label that infinitely "
-        f"many would for {100 * found.agreement:.4g} %.",
+        found.words.shared,
         f"{takes} ({level} interval {recommended_interval_text(advice)}).",
     ]
     if found.probability_sd is not None:
         points = f"{100 * found.probability_sd:.2g}"
         sentences.append(f"The probability of a row's label is off by {points} percentage points (root mean square).")
-    return [*sentences, _undecided_sentence(found)]
+    return [*sentences, found.words.undecided]
 
 
-def _undecided_sentence(found: Agreement) -> str:
-    wanted = level_text(1.0 - found.recommendation.tolerance)
-    if found.undecided.empty:
-        return f"No row is undecided: each has its label with a chance of {wanted} or more."
-    rows = counted(len(found.undecided), "row is undecided: its", "rows are undecided: their")
-    closest = printable(str(found.undecided.index[0]), 40)
-    return (
-        f"{rows} chance to have the label of infinitely many is below {wanted} (result.undecided; the closest is row "
-        f"{closest})."
+def _words_of_labels(
+    noun: str, n_members: int, n_rows: int, found: SizeRecommendation, undecided: pd.DataFrame
+) -> Words:
+    assert found.agreement is not None
+    shared = (
+        f"On these {counted(n_rows, 'row')}, {counted(n_members, noun)} predict the label that infinitely many would "
+        f"for {100 * found.agreement:.4g} %."
     )
+    wanted = level_text(1.0 - found.tolerance)
+    left_open = f"No row is undecided: each has its label with a chance of {wanted} or more."
+    if not undecided.empty:
+        rows = counted(len(undecided), "row is undecided: its", "rows are undecided: their")
+        left_open = (
+            f"{rows} chance to have the label of infinitely many is below {wanted} (result.undecided; the closest is "
+            f"row {printable(str(undecided.index[0]), 40)})."
+        )
+    caption = f"predicts a row's label as infinitely many {noun}s would"
+    note = (
+        "The margin is the mean support for the label less that for the runner-up. A row at a tie needs "
+        f"infinitely many {noun}s."
+    )
+    return Words(shared, left_open, caption, note)
 
 
 def _table_lines(found: Agreement, noun: str) -> list[str]:
-    """Return the agreement at a few sizes around the present one, as two lines."""
-    sizes, values = found.recommendation.sizes, 1.0 - found.recommendation.losses
+    """Return what is shared at a few sizes around the present one, as lines of a table."""
+    by_size = found.to_frame()
     wanted = [max(round(times * found.n_members), 1) for times in SHOWN_TIMES]
-    shown_sizes = [size for size in dict.fromkeys(wanted) if size <= sizes[-1]]
-    shares = [100.0 * float(np.interp(size, sizes, values)) for size in shown_sizes]
-    heads = "".join(f"{size:>9}" for size in shown_sizes)
-    return [f"{f'{noun}s':<16}{heads}", f"{'agreement (%)':<16}" + "".join(f"{share:>9.2f}" for share in shares)]
-
-
-@ends_at_caller
-def agreement(
-    model: Any,
-    X: Any,
-    *,
-    tolerance: float = DEFAULT_TOLERANCE,
-    max_size: int = AnalysisOptions.max_size,
-    interval_level: float = AnalysisOptions.interval_level,
-    random_state: int | None = AnalysisOptions.random_state,
-    n_jobs: int | None = None,
-) -> Agreement:
-    r"""Return how often a trained ensemble decides as infinitely many members would, on rows without labels.
-
-    All members predict each row, so the rows must be ones that no member was trained on.  Nothing is said about
-    whether the labels are right: :func:`ens_plugin.analyze` estimates errors, from rows with labels.
-
-    Parameters
-    ----------
-    model : fitted ensemble
-        A classifier, as for :func:`ens_plugin.analyze`, but no CustomEnsemble of arrays.
-    X : array-like of shape (n_rows, n_features)
-        Rows that the model was not trained on, without labels; at least two, better a thousand.
-    tolerance : float, default=0.01
-        Share of labels that may differ from those of the infinite ensemble, below 0.5.  A row is undecided where the
-        chance of another label is larger.
-    max_size : int, default=20001
-        Largest size to consider.
-    interval_level : float, default=0.95
-        Level of the interval of the size, over other rows like these and other members.
-    random_state : int or None, default=0
-        Seed of the subsets and draws behind the interval.
-    n_jobs : int or None, default=None
-        Threads, joblib's convention.  The result does not depend on it.
-
-    Returns
-    -------
-    Agreement
-
-    Raises
-    ------
-    DataMismatchError
-        If X has other columns than the model was trained on, or is recognised as its training rows.
-    InputError
-        If X has fewer than two rows or values that the model does not take, or an option is out of range.
-    UnsupportedModelError
-        If the model predicts values, several outputs or by boosting, or is not supported.
-    TooFewMembersError
-        If the ensemble has one member.
-
-    Notes
-    -----
-    What infinitely many members would predict is drawn for each row as in an analysis of rows with labels; the label
-    that one member, drawn at random for each row, predicts stands for the true one (``docs/methods/size.md``).  Of
-    more than 6000 rows, so many random ones are drawn.
-
-    A row with mean margin m, of standard deviation s over members, needs :math:`\Phi^{-1}(\alpha)^2 s^2 / m^2` members
-    (Hernández-Lobato, Martínez-Muñoz, Suárez 2013, eq. 12, where the margin is that of votes on two labels).  It is
-    undecided if these are more than the present ones.
-
-    Members agree more about rows they were trained on, so that the agreement of training rows would be too high.
-    Without labels they are recognised by the thresholds of trees, which lie between training rows, and by how they fill
-    the leaves.  Their share among other rows is estimated where the bags can be drawn again without the training rows
-    (scikit-learn's forests and Bagging*): no member that drew a row more often than the row's leaf holds draws of its
-    label can have been trained on it (``docs/methods/held-out-rows.md``).  From 10 % on the result has a doubt, and a
-    half or more are refused.  In ``analyze(unlabelled=)`` rows are compared with the training rows instead.
-
-    References
-    ----------
-    Hernández-Lobato, D., Martínez-Muñoz, G., Suárez, A. (2013). How large should ensembles of classifiers be?
-    Pattern Recognition 46, 1323-1336.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> import ens_plugin
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> forest = RandomForestClassifier(100, random_state=0).fit(X[:300], y[:300])
-    >>> ens_plugin.agreement(forest, X[300:]).agreement > 0.97
-    True
-    """
-    options = AnalysisOptions(
-        criterion="agreement",
-        tolerance=tolerance,
-        max_size=max_size,
-        interval_level=interval_level,
-        random_state=random_state,
-    )
-    with model_errors(model), granted_threads(n_jobs):
-        return agreement_on(model, X, options)
+    shown = [size for size in dict.fromkeys(wanted) if size <= by_size.index[-1]]
+    lines = [f"{f'{noun}s':<16}" + "".join(f"{size:>9}" for size in shown)]
+    for name, values in by_size.items():
+        shares = [100.0 * float(np.interp(size, by_size.index, values)) for size in shown]
+        lines.append(f"{f'{name} (%)':<16}" + "".join(f"{share:>9.2f}" for share in shares))
+    return lines
 
 
 def agreement_beside(model: Any, options: AnalysisOptions, trained: Any) -> Agreement:
@@ -431,7 +421,7 @@ def agreement_beside(model: Any, options: AnalysisOptions, trained: Any) -> Agre
 def agreement_on(model: Any, X: Any, options: AnalysisOptions, *, trained: Any = None) -> Agreement:
     """Return the agreement on rows without labels, by those options of an analysis that concern it."""
     adapter, inner = _open(model, X)
-    features = _checked_rows(adapter, inner)
+    features = checked_rows(adapter, inner)
     index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
     share = None if trained is None else _share_of_equal(model, adapter, hash_rows(features, inner), trained)
     return agreement_of(adapter, features, options, index, rows=inner, share=share)
@@ -451,7 +441,7 @@ def agreement_of(
     index: pd.Index[Any],
     *,
     rows: Any = None,
-    law: SizeLaw | None = None,
+    law: AgreementLaw | None = None,
     share: TrainingShare | None = None,
 ) -> Agreement:
     """Return the agreement on prepared rows, which have these names; `rows` are the same as the user gave them."""
@@ -512,6 +502,20 @@ def _of_other_rows(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def _open(model: Any, X: Any) -> tuple[EnsembleAdapter, Any]:
     """Return the adapter of a classifier, and the rows as they reach its ensemble; refuse other models."""
+    adapter, rows = open_ensemble(model, X)
+    if adapter.info.task != "classification":
+        raise UnsupportedModelError(
+            f"This {type(adapter.model).__name__} predicts values, which hardly ever are exactly those "
+            "of infinitely many members, so there is no agreement of labels. Pass top for the rows with the largest "
+            "values, within for how close the values are, or a classifier. Of the error by size, "
+            "ens_plugin.analyze(model, X, y) has values too."
+        )
+    adapter.check_form()
+    return adapter, rows
+
+
+def open_ensemble(model: Any, X: Any) -> tuple[EnsembleAdapter, Any]:
+    """Return the adapter of an ensemble whose members can predict other rows, and the rows as they reach it."""
     inner_model = inner_ensemble(model)
     if (n_outputs := output_count(inner_model)) > 1:
         raise UnsupportedModelError(several_outputs(type(inner_model).__name__, n_outputs))
@@ -521,21 +525,13 @@ def _open(model: Any, X: Any) -> tuple[EnsembleAdapter, Any]:
             "models: CustomEnsemble.from_estimators(models)."
         )
     ensemble, rows = unwrap(model, X, are_fresh=True)
-    adapter = find_adapter(ensemble)
-    if adapter.info.task != "classification":
-        raise UnsupportedModelError(
-            f"This {type(adapter.model).__name__} predicts values, which hardly ever are exactly those "
-            "of infinitely many members, so there is no agreement of labels. Pass a classifier. Of values, "
-            "ens_plugin.analyze(model, X, y) has the error by size."
-        )
-    adapter.check_form()
-    return adapter, rows
+    return find_adapter(ensemble), rows
 
 
-def _checked_rows(adapter: EnsembleAdapter, rows: Any) -> Any:
+def checked_rows(adapter: EnsembleAdapter, rows: Any) -> Any:
     """Return the rows as the adapter prepares them; refuse fewer than two."""
     if getattr(rows, "shape", (1,))[0] == 0 or (isinstance(rows, list) and not rows):
-        raise InputError("X has no rows; pass rows that the model was not trained on.")
+        raise InputError("X has no rows; pass rows that the model can predict.")
     features = adapter.prepare(rows)
     if features.shape[0] < 2:
         raise InputError(
@@ -640,16 +636,17 @@ def _draws(adapter: EnsembleAdapter, evidence: Evidence) -> LabelDraws:
     return draw_labels(sample, weight, subset_rates(sample.block), has_scores=has_scores)
 
 
-def _law_and_doubts(
+def _laws_and_doubts(
     adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
-) -> tuple[SizeLaw, tuple[Finding, ...]]:
-    """Return the law of the agreement by draws, and a doubt where votes leave open whether rows have close votes."""
+) -> tuple[AgreementLaw, AgreementLaw, tuple[Finding, ...]]:
+    """Return the laws of the agreement and of the overlap by draws, and a doubt where votes may not be close."""
     draws, block = _draws(adapter, evidence), evidence.sample.block
     ties_to = largest_tied(draws.n_labels, has_votes=are_votes(block))
     sizes = curve_sizes(settings.max_size, float(previous_odd_size(adapter.n_members, ties_to)))
     doubts = gap_doubts(draws, block, adapter.n_members, settings)
     own = tuple(each.with_sentence(each.sentence.replace(OTHER_CRITERION, ".")) for each in doubts)
-    return agreement_law(draws, sizes, settings.random_state, ties_to), own
+    to_infinity, between = (law(draws, sizes, settings.random_state, ties_to) for law in (agreement_law, overlap_law))
+    return to_infinity, between, own
 
 
 def _result(
@@ -658,29 +655,31 @@ def _result(
     rows: Any,
     settings: ResolvedOptions,
     index: pd.Index[Any],
-    own_law: SizeLaw | None,
+    law: AgreementLaw | None,
     share: TrainingShare | None,
 ) -> Agreement:
     of_origin = _origin_findings(adapter, features, index, share)
     evidence, leads = _read(adapter, features, settings)
     n_members, n_rows = adapter.n_members, leads.n_rows
     findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
-    law = own_law
+    between: AgreementLaw | None = None
     if law is None:
         evidence = replace(evidence, cell=row_cells(hash_rows(features, rows)))
-        law, doubts = _law_and_doubts(adapter, evidence, settings)
+        law, between, doubts = _laws_and_doubts(adapter, evidence, settings)
         findings = (*findings, *doubts)
-    found = agreement_size(law, n_members, settings)
-    assert found.agreement is not None
+    name, advice = type(adapter.model).__name__, agreement_size(law, n_members, settings)
+    undecided = _undecided_rows(adapter, leads, 1.0 - settings.agreement_tolerance, index)
     return Agreement(
-        model=type(adapter.model).__name__,
+        model=name,
         n_members=n_members,
         n_rows=n_rows,
-        agreement=found.agreement,
-        recommendation=found,
+        recommendation=advice,
         interval_level=settings.interval_level,
         probability_sd=_probability_sd(adapter, evidence.sample),
-        undecided=_undecided_rows(adapter, leads, 1.0 - settings.agreement_tolerance, index),
+        undecided=undecided,
+        words=_words_of_labels(noun_of(name), n_members, n_rows, advice, undecided),
+        to_infinity=law,
+        between=between,
         findings=findings,
     )
 

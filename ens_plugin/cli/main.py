@@ -335,17 +335,20 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
         "ens-plugin agreement forest.joblib --data today.parquet --min 0.99",
         "ens-plugin agreement models:/churn@champion --data today.csv \\",
         "    --drop customer --json agreement.json",
+        "ens-plugin agreement isolation_forest.joblib --data train.csv --top 40",
     )
 )
 @click.argument("model")
 @click.option("--data", required=True, metavar="FILE", help=f"File with rows without labels: {KINDS}.")
 @click.option("--min", "least", type=SHARE, help="Exit with 1 if the agreement with the infinite ensemble is lower.")
+@click.option("--top", type=int, metavar="K", help="Judge the list of the K rows with the largest values instead.")
+@click.option("--within", metavar="DISTANCE", help='Judge values instead: a distance of them, or a share as "5 %".')
+@click.option("--label", help="Label whose probability --top and --within are about.")
 @click.option(
     "--tolerance",
     type=float,
-    default=0.01,
-    show_default=True,
-    help="Share of labels that may differ from those of infinitely many members, for the size.",
+    help="Share that may differ, for the size: of labels from those of infinitely many members (by default 0.01), of "
+    "lists and values from those with another seed (0.05).",
 )
 @max_size_option
 @feature_arguments
@@ -355,18 +358,19 @@ def rightsize(request: AnalysisRequest, style: Format, register: str | None) -> 
 @means_arguments
 def agreement(
     model: str, data: str, least: float | None, style: Literal["text", "json"], tracking_uri: str | None,
-    **options: Any,
+    label: str | None, within: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Print how often MODEL decides as a larger one would.
+    """Print how often MODEL decides, or lists the same rows, as a larger one would.
 
-    FILE holds rows without labels that the model was not trained on, such as those of today. Columns
+    FILE holds rows without labels that the model was not trained on, such as those of today; of a list
+    (--top) and of values (--within) also those it was trained on. Columns
     that the model does not know are left out, where it has the names of its features. MODEL is as for
     `ens-plugin analyze`. Loading a model runs code stored in it: load only what you trust.
 
     Exits with 1 if the agreement is below --min, with 2 if there is no result, or with --min too few
     rows or a doubt.
     """
-    from ens_plugin.analysis.unlabelled import agreement as estimated
+    from ens_plugin.analysis.agreement import agreement as estimated
 
     html_path, json_path = options.pop("html_path"), options.pop("json_path")
     columns = {name: options.pop(name) for name in ("drop", "features")}
@@ -376,13 +380,27 @@ def agreement(
         rows = features_for_model(frame, fitted, path=data, **columns)
         if rows.left_out:
             paragraph(left_out_note(rows.left_out))
-        found = estimated(fitted, rows.X, **options)
+        found = estimated(fitted, rows.X, label=_own_label(fitted, label), within=_number(within), **options)
     for path, content in ((html_path, found.to_html), (json_path, found.to_json)):
         if path is not None:
             write_text(path, content())
     click.echo(found.to_json() if style == "json" else str(found))
     if least is not None:
         _judge(found, least, is_shown=style == "text")
+
+
+def _own_label(fitted: Any, label: str | None) -> Any:
+    """Return the label of a model that has this text; the text itself where none has."""
+    labels = getattr(fitted, "classes_", ())
+    return next((own for own in labels if str(own) == label), label)
+
+
+def _number(text: str | None) -> float | str | None:
+    """Return a text as a number where it is one."""
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _judge(found: Agreement, least: float, *, is_shown: bool) -> None:
@@ -439,7 +457,9 @@ def votes(
     min_pass_rate: float | None, passes_from: float | None, style: Literal["text", "json", "markdown"],
     **columns: str | None,
 ) -> None:  # fmt: skip
-    """Print over how many answers of a language model to vote, or whether verdicts are stable.
+    """Print over how many answers of a language model to vote.
+
+    With --max-flip-risk the answers are verdicts, and it prints how stable these are.
 
     FILE is a table with a row for each sample, with --question and --answer unless they are
     called so, or the log of an evaluation that sampled each question several times: of inspect-ai

@@ -91,6 +91,14 @@ class DrawnCurve:
         values = np.array([self._between(np.append(sizes, known), draw) for draw in self.draws])
         return np.asarray((values[:, :-1] - values[:, -1:]).std(axis=0, ddof=1))
 
+    def loss_interval(self, size: float, level: float) -> tuple[float, float]:
+        """Return the ends of the interval of :meth:`losses` at a size, by the draws."""
+        wanted = 1.0 / previous_odd_size(np.float64(size), self.ties_to)
+        excess = self.draws - self.draws[:, -1:]
+        found = [np.interp(wanted, 1.0 / self.sizes[::-1], own[::-1]) for own in excess]
+        low, high = np.quantile(found, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        return float(low), float(high)
+
     def size_within(self, tolerance: float, max_size: int) -> int | None:
         """Return the size from which on the quantity is as close to its limit; None if above `max_size`."""
         size = float(self._first_close(self.values[None], np.array([tolerance]))[0])

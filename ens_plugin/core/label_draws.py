@@ -207,6 +207,17 @@ class LabelDraws:
         of_leader = self.outputs.strongest_first().contest(0)
         return np.stack([1.0 - of_leader.chance(float(size)) for size in as_sizes(sizes)])
 
+    def differences(self, sizes: ArrayLike) -> Draws:
+        """Return the chance that two ensembles of one size predict different labels, (n_sizes, n_rows, n_draws)."""
+        ordered = self.outputs.strongest_first()
+        rivals = [ordered.contest(place) for place in range(1, self.rivals.shape[2] + 1)]
+        found = []
+        for size in as_sizes(sizes).tolist():
+            first, others = ordered.contest(0).chance(size), np.stack([each.chance(size) for each in rivals])
+            others *= (1.0 - first) / np.maximum(others.sum(axis=0), LEAST_CHANCE)
+            found.append(1.0 - first**2 - np.square(others).sum(axis=0))
+        return np.stack(found)
+
     @cached_property
     def _of_truth(self) -> Contest:
         return self.outputs.contest(0)

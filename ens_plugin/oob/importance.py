@@ -16,13 +16,29 @@ from ens_plugin.adapters.unwrap import unwrap
 from ens_plugin.analysis.arguments import as_seed, granted_threads, metric_of_label
 from ens_plugin.analysis.copies import as_table
 from ens_plugin.analysis.evidence import progress_bar
-from ens_plugin.analysis.options import Metric
+from ens_plugin.analysis.lists import (
+    MemberValues,
+    agreement_of_items,
+    check_members,
+    column_index,
+    list_options,
+)
+from ens_plugin.analysis.options import AnalysisOptions, Metric
+from ens_plugin.analysis.unlabelled import Agreement
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.intervals import dyadic_variance
-from ens_plugin.core.validation import FloatArray, as_array, as_count, counted
+from ens_plugin.core.lists import RankedItems
+from ens_plugin.core.validation import FloatArray, IntArray, as_array, as_count, counted
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.findings import Finding
-from ens_plugin.oob.predictions import TrainingRows, left_out_notes, mean_outputs, read_training_rows, usable_rows
+from ens_plugin.oob.predictions import (
+    TrainingRows,
+    left_out_notes,
+    mean_outputs,
+    read_training_rows,
+    sums_by_group,
+    usable_rows,
+)
 from ens_plugin.report.plots import axes_or_new, inks_of, legend_label, merge_legend
 from ens_plugin.report.text import printable, wrapped
 
@@ -33,6 +49,8 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS = 10
 # Numbers of rows in all permutations of a column, which are kept: 8 GB.
 MOST_PERMUTED = 10**9
+# Groups of members, each of which is left out once for the covariance of the importances.
+N_PARTS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +149,8 @@ class PermutationImportance:
     n_rows : int
         Rows that were judged.
     warnings : tuple of str
+    judged : JudgedRows
+        The rows and the members, for :meth:`agreement`.
 
     Examples
     --------
@@ -152,6 +172,7 @@ class PermutationImportance:
     error: float
     n_rows: int
     warnings: tuple[str, ...]
+    judged: JudgedRows
 
     def __repr__(self) -> str:
         """Return the most important columns and the warnings as text."""
@@ -168,6 +189,43 @@ class PermutationImportance:
         columns = ("importances_mean", "standard_error", "importances_std")
         index = pd.Index(self.feature_names, name="feature")
         return pd.DataFrame({name: getattr(self, name) for name in columns}, index=index)
+
+    def agreement(
+        self,
+        top: int,
+        *,
+        tolerance: float | None = None,
+        max_size: int = AnalysisOptions.max_size,
+        interval_level: float = AnalysisOptions.interval_level,
+    ) -> Agreement:
+        """Return how much of the list of the most important columns other members would list too.
+
+        The columns are permuted as before, so that it takes about as long again.  The importance is no mean over
+        members: its covariance over members is that of its pseudo-values, which leave out a group of members each
+        (``docs/methods/lists.md``).
+
+        Parameters
+        ----------
+        top : int
+            Length of the list.
+        tolerance, max_size, interval_level
+            As for :func:`ens_plugin.importance_agreement`.
+
+        Returns
+        -------
+        Agreement
+
+        Raises
+        ------
+        InputError
+            If `top` is larger than the number of columns, or an option is out of range.
+        TooFewMembersError
+            If the ensemble has fewer than eight members.
+        """
+        options = list_options(tolerance, max_size, interval_level)
+        length = as_count(top, "top", largest=len(self.feature_names))
+        check_members(self.judged.training.adapter.n_members)
+        return self.judged.agreement(length, self.importances.shape[1], options)
 
     def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
         """Draw the largest importances, at most 20, with two standard errors to each side.
@@ -272,7 +330,7 @@ def oob_permutation_importance(
         judged = _judged_rows(model, rows, column_table(X, rows), largest, seed)
         _check_repeats(repeats, judged.share.size)
         n_columns = len(judged.columns.names)
-        of_columns = in_threads(lambda column: judged.importance(column, repeats, seed), range(n_columns))
+        of_columns = in_threads(lambda column: judged.importance(column, repeats), range(n_columns))
         found = list(progress_bar(of_columns, n_columns, "columns"))
     importances = np.array([values for values, _ in found]).reshape(n_columns, repeats)
     return PermutationImportance(
@@ -284,6 +342,7 @@ def oob_permutation_importance(
         error=judged.error(judged.mean),
         n_rows=judged.share.size,
         warnings=tuple(found.sentence for found in (*rows.findings, *judged.findings)),
+        judged=judged,
     )
 
 
@@ -296,26 +355,57 @@ def _check_repeats(n_repeats: int, n_rows: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _JudgedRows:
+class JudgedRows:
     """Training rows with an out-of-bag member."""
 
     model: Any  # as the user gave it
     training: TrainingRows
-    bags: Bags  # of the judged rows, as all that follow
+    features: Any  # prepared, of the judged rows, as all that follow
+    bags: Bags
     columns: ColumnTable
     mean: FloatArray  # out-of-bag outputs
     target: NDArray[Any]  # label codes or values
     labels: NDArray[Any]  # as the user gave them
     share: FloatArray  # of the weight
     unit: NDArray[np.integer]  # number of the row, or of its group
+    seed: int  # of the permutations
     findings: tuple[Finding, ...]
 
-    def importance(self, column: int, n_repeats: int, seed: int) -> tuple[FloatArray, float]:
+    def agreement(self, length: int, n_repeats: int, options: AnalysisOptions) -> Agreement:
+        """Return the agreement of the list of the most important columns."""
+        adapter, n_columns = self.training.adapter, len(self.columns.names)
+        group = np.random.default_rng(0).permutation(np.arange(adapter.n_members) % min(N_PARTS, adapter.n_members))
+        n_groups, errors = int(group.max()) + 1, self._errors_without(self.features, group)
+
+        def pseudo_values(column: int) -> FloatArray:
+            """Return what each group of members adds to the importance, whose mean is nearly the importance."""
+            if self.columns.is_constant(column):
+                return np.zeros(n_groups)
+            orders = self._orders(column, n_repeats)
+            permuted = [self._errors_without(self._permuted(column, order), group) for order in orders]
+            rise = np.mean(permuted, axis=0) - errors
+            return np.asarray(n_groups * rise[0] - (n_groups - 1.0) * rise[1:])
+
+        values = np.stack(list(in_threads(pseudo_values, range(n_columns))), axis=1)
+        items = RankedItems(values, length, per_row=adapter.n_members / n_groups)
+        found = MemberValues(items, np.arange(n_columns), values.mean(axis=0))
+        words = ("column", "importance")
+        return agreement_of_items(adapter, found, length, column_index(self.columns.names), words, options)
+
+    def _errors_without(self, features: Any, group: IntArray) -> FloatArray:
+        """Return the error of all members, and then without each group of them."""
+        total, trials = sums_by_group(self.training.adapter, features, self.bags, group)
+        left, number = (np.concatenate([own.sum(axis=0)[None], own.sum(axis=0) - own]) for own in (total, trials))
+        # A row whose only members are of one group keeps them.
+        number = number.reshape(*number.shape, *(1,) * (left.ndim - 2))
+        left, number = np.where(number > 0, left, left[:1]), np.where(number > 0, number, number[:1])
+        return np.array([self.error(own) for own in left / number])
+
+    def importance(self, column: int, n_repeats: int) -> tuple[FloatArray, float]:
         """Return the rise of the error by repetition, and the standard error of its mean."""
         if self.columns.is_constant(column):
             return np.zeros(n_repeats), 0.0 if self.training.metric is None else np.nan
-        n_rows = self.share.size
-        orders = [np.random.default_rng([seed, column, repeat]).permutation(n_rows) for repeat in range(n_repeats)]
+        orders = self._orders(column, n_repeats)
         means = (self._permuted_mean(column, order) for order in orders)
         if self.training.metric is not None:
             error = self.error(self.mean)
@@ -336,10 +426,17 @@ class _JudgedRows:
         value = metric.value(self.labels, self.training.adapter.inverse_link(mean), weight)
         return -value if metric.greater_is_better else value
 
+    def _orders(self, column: int, n_repeats: int) -> list[NDArray[np.intp]]:
+        """Return the rows in the order of each permutation of a column."""
+        seeds = ([self.seed, column, repeat] for repeat in range(n_repeats))
+        return [np.random.default_rng(seed).permutation(self.share.size) for seed in seeds]
+
+    def _permuted(self, column: int, order: NDArray[np.intp]) -> Any:
+        """Return the prepared rows with one column permuted."""
+        return self.training.adapter.prepare(unwrap(self.model, self.columns.permuted(column, order))[1])
+
     def _permuted_mean(self, column: int, order: NDArray[np.intp]) -> FloatArray:
-        adapter = self.training.adapter
-        features = adapter.prepare(unwrap(self.model, self.columns.permuted(column, order))[1])
-        return mean_outputs(adapter, features, self.bags).mean
+        return mean_outputs(self.training.adapter, self._permuted(column, order), self.bags).mean
 
     def _losses(self, mean: FloatArray) -> FloatArray:
         if self.training.adapter.classes is None:
@@ -355,7 +452,7 @@ def zero_one_losses(mean: FloatArray, target: NDArray[Any]) -> FloatArray:
     return np.asarray((1.0 - np.sign(mean[rows, target] - others.max(axis=1))) / 2.0)
 
 
-def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows: int | None, seed: int) -> _JudgedRows:
+def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows: int | None, seed: int) -> JudgedRows:
     chosen = np.flatnonzero(rows.weight > 0)
     if max_rows is not None and chosen.size > max_rows:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, max_rows, replace=False))
@@ -364,9 +461,10 @@ def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows:
     kept = chosen[usable]
     weight = rows.weight[kept]
     units = np.arange(kept.size) if rows.groups is None else np.unique(rows.groups[kept], return_inverse=True)[1]
-    return _JudgedRows(
+    return JudgedRows(
         model=model,
         training=rows,
+        features=rows.features[kept],
         bags=rows.bags.take(kept),
         columns=columns.take(kept),
         mean=outputs.mean[usable],
@@ -374,6 +472,7 @@ def _judged_rows(model: Any, rows: TrainingRows, columns: ColumnTable, max_rows:
         labels=rows.labels[kept],
         share=weight / weight.sum(),
         unit=units,
+        seed=seed,
         findings=left_out_notes(chosen.size - kept.size, chosen.size),
     )
 

@@ -95,13 +95,37 @@ def summed_outputs(
     adapter: EnsembleAdapter, features: Any, bags: Bags | None, rows: slice
 ) -> tuple[FloatArray, FloatArray]:
     """Return the outputs of a block of rows summed over the members that count, and the number of these."""
+    block = _outputs_of(adapter, features, bags, rows)
+    return _sum_of(block, block.counted), count_members(block.counted)
+
+
+def sums_by_group(
+    adapter: EnsembleAdapter, features: Any, bags: Bags, group: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the outputs of rows summed over the members that count in each group of members, and their numbers.
+
+    `group` has the number of each member's group; the arrays have shape (n_groups, n_rows, ...).
+    """
+    n_rows, masks = features.shape[0], [group[:, None] == own for own in range(int(group.max()) + 1)]
+    height = block_rows(adapter, n_rows)
+    totals, trials = [], []
+    for start in range(0, n_rows, height):
+        block = _outputs_of(adapter, features, bags, slice(start, min(start + height, n_rows)))
+        totals.append(np.stack([_sum_of(block, block.counted & mask) for mask in masks]))
+        trials.append(np.stack([count_members(block.counted & mask) for mask in masks]))
+    return np.concatenate(totals, axis=1), np.concatenate(trials, axis=1)
+
+
+def _outputs_of(adapter: EnsembleAdapter, features: Any, bags: Bags | None, rows: slice) -> RowBlock:
     outputs, counted = adapter.block(features[rows], bags, rows)
     if adapter.output_kind == "scores" and outputs.ndim == 2:
         outputs = both_scores(outputs)
-    trials = count_members(counted)
     # The target takes no part in the support for each label.
-    block = RowBlock(outputs, counted, np.zeros(trials.size, dtype=np.int64), label_count(adapter))
-    return label_support(block, counted) if block.n_labels else sum_over_members(outputs, counted), trials
+    return RowBlock(outputs, counted, np.zeros(counted.shape[1], dtype=np.int64), label_count(adapter))
+
+
+def _sum_of(block: RowBlock, counted: BoolArray) -> FloatArray:
+    return label_support(block, counted) if block.n_labels else sum_over_members(block.outputs, counted)
 
 
 @dataclass(frozen=True, eq=False)

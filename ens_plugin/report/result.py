@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 # What a recommended size has to be enough for.
-Criterion = Literal["error", "probability", "agreement", "metric"]
+Criterion = Literal["error", "probability", "agreement", "overlap", "metric"]
 ZERO_ONE, SQUARED = "0-1 error", "mean squared error"
 SHARES = (ZERO_ONE, "0-1 loss")  # the latter of a bias and a variance
 FEWEST_ROWS = 30  # with fewer, a recommended size is too uncertain for a decision
@@ -403,9 +403,10 @@ class SizeRecommendation:
     size : int or None
         A promise: the smallest size at which the upper bound of the loss against infinitely many members, one-sided at
         95 %, is at most `tolerance`.  None if it is above `max_size`.
-    criterion : {"error", "probability", "agreement", "metric"}
+    criterion : {"error", "probability", "agreement", "overlap", "metric"}
         What is lost: of the error, 0-1 or mean squared; of the mean Brier score of the probabilities; of the labels,
-        which are others than those of the infinite ensemble; of the metric.
+        which are others than those of the infinite ensemble; of a list or of close values, which are others than those
+        of another ensemble of the same size; of the metric.
     tolerance : float
         Loss that is allowed, in the unit of the quantity.
     loss : float

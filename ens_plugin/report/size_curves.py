@@ -236,7 +236,7 @@ def criterion_curve(
     found: SizeRecommendation, n_members: int | None, name: str, size_name: str, noun: str
 ) -> SizeCurve:
     """Return the quantity of one respect by size, with what is enough: an agreement, a Brier score, a metric."""
-    is_agreement = found.criterion == "agreement"
+    is_agreement = found.criterion in ("agreement", "overlap")
     sign = -1.0 if is_agreement else 1.0
     reach, focus = max(found.size or found.max_size, n_members or 1), FOCUS * max(abs(found.loss), found.tolerance)
     return SizeCurve(

@@ -46,6 +46,11 @@ _CRITERIA: dict[Criterion, _Respect] = {
         "Labels as with infinitely many (%)",
         "{level} of labels as at infinity",
     ),
+    "overlap": _Respect(
+        "at most {percent} % of others than with another seed",
+        "Same with another seed (%)",
+        "{level} with another seed",
+    ),
     "error": _Respect(
         "an error within {allowed} of that of infinitely many", "{metric}", "accuracy within {points} points"
     ),

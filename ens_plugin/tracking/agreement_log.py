@@ -46,10 +46,11 @@ def log_agreement(
 
     Notes
     -----
-    The scalars are ``ens.agreement``, a share; ``ens.agreement_size``, the trees that the wanted agreement takes, where
-    they can be told; ``ens.undecided_rows``; ``ens.agreement_rows``; and ``ens.probability_sd``, where members give
-    probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are ``agreement.html``,
-    ``agreement.json`` and ``undecided.csv``.  Trackers other than MLflow get the curve as a figure too.
+    The scalars are ``ens.agreement`` and, but for answers, ``ens.overlap``, shares; ``ens.agreement_size``, the trees
+    that are wanted, where they can be told; ``ens.undecided_rows``; ``ens.agreement_rows``; and ``ens.probability_sd``,
+    where members give probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are
+    ``agreement.html``, ``agreement.json`` and ``undecided.csv``.  Trackers other than MLflow get the curve as a figure
+    too.
 
     Examples
     --------
@@ -88,6 +89,7 @@ def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
     found.to_html(directory / PAGE_FILE)
     scalars = {
         "agreement": found.agreement,
+        "overlap": found.overlap,
         "agreement_size": found.recommended_size,
         "agreement_rows": found.n_rows,
         "undecided_rows": len(found.undecided),
@@ -106,7 +108,6 @@ def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
 
 def _by_size(found: Agreement) -> dict[int, float]:
     """Return the agreement by size up to the present one, whose value MLflow shows as that of the run."""
-    advice = found.recommendation
-    below = advice.sizes < found.n_members
-    by_size = dict(zip(advice.sizes[below].tolist(), (1.0 - advice.losses[below]).tolist(), strict=True))
-    return {**by_size, found.n_members: found.agreement}
+    values = found.to_frame()["agreement"]
+    below = values[values.index < found.n_members]
+    return {**dict(zip(below.index.tolist(), below.tolist(), strict=True)), found.n_members: found.agreement}

@@ -47,8 +47,9 @@ def read_assessments(run_ids: str | Sequence[str], name: str | None = None) -> p
     Examples
     --------
     >>> from ens_plugin.tracking import read_assessments
+    >>> from ens_plugin.votes import analyze_verdicts
     >>> verdicts = read_assessments(["2f1c…", "8d40…", "b1a7…"], "correctness")  # doctest: +SKIP
-    >>> print(ens_plugin.analyze_votes(verdicts))  # doctest: +SKIP
+    >>> print(analyze_verdicts(verdicts))  # doctest: +SKIP
     """
     wanted = [run_ids] if isinstance(run_ids, str) else list(run_ids)
     with reached_store() as client:

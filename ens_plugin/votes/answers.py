@@ -244,7 +244,7 @@ def count_answers(table: AnswerTable, normalize: Normalize | None) -> CountedAns
     place[asked] = np.arange(asked.size)
     own = place[table.question]
     rights = _right_keys(truth, asked, words)
-    return _counted(table, asked, own, codes, rights, np.array(list(words), dtype=object), truth is not None)
+    return _counted(table, asked, own, codes, rights, _objects(list(words)), truth is not None)
 
 
 def _counted(
@@ -274,7 +274,7 @@ def _counted(
     column = 1 + _place_among_equals(asked_of[order])
     counts = np.zeros((asked.size, int(column.max(initial=1)) + 1))
     names = np.full(counts.shape, None, dtype=object)
-    named = np.array([*words, None], dtype=object)
+    named = _objects([*words, None])
     counts[asked_of[order], column], names[asked_of[order], column] = sums[order], named[said[order]]
     # Where several answers are right, any of them is, and their votes count together.
     np.add.at(counts[:, 0], asked_of[is_right], sums[is_right])

@@ -77,3 +77,13 @@ def test_what_has_no_agreement_is_refused_in_a_sentence(run: Run) -> None:
     outcome = run(*ARGUMENTS)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.said.startswith("Error: This RandomForestRegressor predicts values")
+
+
+def test_lists_and_values_are_judged_too(run: Run) -> None:
+    rows = X[300:].reset_index(drop=True)
+    outcome = run(*ARGUMENTS, "--top", "150", "--label", "1", "--min", "0.2")
+    assert (outcome.code, outcome.said) == (0, "")
+    assert outcome.out.startswith(str(ens_plugin.agreement(FOREST, rows, top=150, label=1)))
+    outcome = run(*ARGUMENTS, "--within", "5 %")
+    assert (outcome.code, outcome.out) == (0, f"{ens_plugin.agreement(FOREST, rows, within='5 %')}\n")
+    assert run(*ARGUMENTS, "--top", "300").code == 2

@@ -229,19 +229,6 @@ def test_values_that_are_no_categories_of_training_are_refused() -> None:
             rows_for_model(frame.astype({"code": int}), model, target="y")
 
 
-@pytest.mark.parametrize(
-    "names", [["Bergen", "Bodø", "Oslo", "Ås"], ["Київ", "Львів", "Одеса"], ["Malmö stad", "Mora", "Visby"]]
-)
-def test_names_that_are_no_ascii_are_found_among_the_categories_of_xgboost(names: list[str]) -> None:
-    cities = pd.Series([names[code % len(names)] for code in range(40)], dtype="category")
-    rows = pd.DataFrame({"city": cities, "x": np.arange(40.0) % 7})
-    model = xgboost.XGBRegressor(n_estimators=2, enable_categorical=True).fit(rows, cities.cat.codes)
-    frame = rows.assign(city=cities.astype(str), y=0.0)
-    X = rows_for_model(frame, model, target="y").X
-    assert X["city"].cat.categories.tolist() == names
-    np.testing.assert_array_equal(model.predict(X), model.predict(rows))
-
-
 def test_xgboost_categories_that_were_cut_and_cannot_be_recognised_are_refused() -> None:
     cities = pd.Series(["Bodø", "Oslo"] * 20, dtype="category")
     model = xgboost.XGBRegressor(n_estimators=2, enable_categorical=True).fit(cities.to_frame("city"), cities.cat.codes)

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 
 from ens_plugin import PermutationImportance
+from ens_plugin.oob.importance import JudgedRows
 from tests.report.test_plots import new_axes
 
 
@@ -22,6 +24,7 @@ def found(names: tuple[str, ...], mean: list[float]) -> PermutationImportance:
         error=0.2,
         n_rows=100,
         warnings=(),
+        judged=cast(JudgedRows, None),  # for lists alone
     )
 
 

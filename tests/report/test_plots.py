@@ -269,7 +269,7 @@ def test_the_axis_shows_the_values_among_which_sizes_are_chosen() -> None:
         REPORTS["classification"],
         error_curve=replace(
             curve, error=curve.asymptote + 2.0 / curve.sizes, lower=curve.asymptote + 1.9 / curve.sizes,
-            upper=curve.asymptote + 2.1 / curve.sizes, even_shift=None,
+            upper=curve.asymptote + 2.1 / curve.sizes,
         ),
     )  # fmt: skip
     bottom, top = plot_reports({"forest": steep}, Figure().subplots()).get_ylim()

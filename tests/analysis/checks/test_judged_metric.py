@@ -44,8 +44,8 @@ def of_outputs(outputs: Array, is_oob: Array, y: Array, metric: str) -> JudgedMe
     return judge_metric(adapter, evidence, y, resolved, 0.0)._replace(shift=0.0)
 
 
-def test_out_of_bag_the_rows_of_a_log_loss_have_twice_the_variance() -> None:
-    """Where members give the label of a row 0.  Of other metrics, the jackknife over members holds as much."""
+def test_out_of_bag_the_rows_of_a_loss_have_twice_the_variance() -> None:
+    """Losses of rows out of bag go together; those of labels do not, see the benchmarks."""
     rng = np.random.default_rng(2)
     y, every = np.arange(200) % 2, np.ones((10, 200), dtype=bool)
     second = np.clip(0.25 + 0.5 * y + rng.normal(0.0, 0.3, (2, 10, 200)), 0.0, 1.0)
@@ -57,7 +57,7 @@ def test_out_of_bag_the_rows_of_a_log_loss_have_twice_the_variance() -> None:
         found = metric_difference(one, other, 0.95)
         return found.upper - found.lower
 
-    for metric, factor in (("neg_log_loss", 2.0), ("neg_brier_score", 1.0)):
+    for metric, factor in (("neg_log_loss", 2.0), ("neg_brier_score", 2.0)):
         assert (width(out_of_bag, metric) / width(every, metric)) ** 2 == pytest.approx(factor, rel=0.02)
 
 

@@ -99,7 +99,6 @@ class TestOptions:
             ({"criterion": "metric"}, "needs a metric"),
             ({"criterion": "size"}, "criterion"),
             ({"tolerance": -1.0}, "tolerance"),
-            ({"trackers": "wandb"}, "is no list"),
         ],
         ids=str,
     )
