@@ -52,14 +52,6 @@ class SizeLaw(Protocol):
         ...
 
 
-class AgreementLaw(SizeLaw, Protocol):
-    """The law of what an ensemble does not have in common with another one, with an interval at each size."""
-
-    def loss_interval(self, size: float, level: float) -> tuple[float, float]:
-        """Return the ends of the interval of the loss at a size."""
-        ...
-
-
 class NoLimit:
     """The law of a quantity whose tolerance is a share of what cannot be distinguished from 0: no size is known."""
 
@@ -106,12 +98,14 @@ def recommend(
     agreement: float | None,
     n_members: int,
     settings: ResolvedOptions,
+    loss: float | None = None,
 ) -> SizeRecommendation:
     """Return the size by one respect: the promise, the interval of the size that is needed, and the loss by size."""
-    # `agreement` is that of the current size; a law of the agreement has its own in its place.
+    # `agreement` is that of the current size; a law of the agreement has its own in its place. So is `loss`, which a
+    # law has by interpolation only.
     promise = promised_size(law, goal.tolerance, settings.max_size)
     low, high = law.size_interval(goal.tolerance, settings.max_size, settings.interval_level)
-    loss = float(law.losses([n_members])[0])
+    loss = float(law.losses([n_members])[0]) if loss is None else loss
     return SizeRecommendation(
         size=promise,
         criterion=goal.criterion,

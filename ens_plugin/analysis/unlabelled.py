@@ -37,10 +37,10 @@ from ens_plugin.analysis.labels import (
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import (
-    AgreementLaw,
     agreement_size,
     choose_recommendation,
 )
+from ens_plugin.core.intervals import DrawnCurve
 from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import LeadTally, tally_leads
@@ -126,9 +126,8 @@ class Agreement:
         they are ranked; `listed`, now; `chance`, to be on the list of infinitely many.  Of values none.
     words : Words
         What the agreement is of.
-    to_infinity, between : AgreementLaw
-        The loss against infinitely many members, and against other members of the same number, by size; the latter is
-        None of answers.
+    to_infinity, between : DrawnCurve
+        The loss against infinitely many members, and against other members of the same number, by size.
     findings : tuple of Finding
         Doubts about the figures, and notes.
 
@@ -152,8 +151,8 @@ class Agreement:
     probability_sd: float | None
     undecided: pd.DataFrame
     words: Words
-    to_infinity: AgreementLaw
-    between: AgreementLaw | None
+    to_infinity: DrawnCurve
+    between: DrawnCurve
     findings: tuple[Finding, ...] = ()
 
     def __repr__(self) -> str:
@@ -175,15 +174,13 @@ class Agreement:
         return 1.0 - high, 1.0 - low
 
     @property
-    def overlap(self) -> float | None:
-        """Return the share that another ensemble of the same size is expected to share; None of answers."""
-        return None if self.between is None else self.overlap_at(self.n_members)
+    def overlap(self) -> float:
+        """Return the share that another ensemble of the same size is expected to share."""
+        return self.overlap_at(self.n_members)
 
     @property
-    def overlap_interval(self) -> tuple[float, float] | None:
-        """Return the interval of the overlap, at `interval_level`; None of answers."""
-        if self.between is None:
-            return None
+    def overlap_interval(self) -> tuple[float, float]:
+        """Return the interval of the overlap, at `interval_level`."""
         low, high = self.between.loss_interval(self.n_members, self.interval_level)
         return 1.0 - high, 1.0 - low
 
@@ -192,9 +189,7 @@ class Agreement:
         return 1.0 - float(self.to_infinity.losses([self._tabulated(size)])[0])
 
     def overlap_at(self, size: int) -> float:
-        """Return the overlap of two ensembles of so many members each; InputError of answers of language models."""
-        if self.between is None:
-            raise InputError("Of answers, the overlap of two ensembles is not estimated. Use agreement_at.")
+        """Return the overlap of two ensembles of so many members each."""
         return 1.0 - float(self.between.losses([self._tabulated(size)])[0])
 
     def _tabulated(self, size: int) -> int:
@@ -216,11 +211,11 @@ class Agreement:
         Returns
         -------
         DataFrame
-            Columns ``agreement`` and ``overlap``, of answers the former alone; the index is the number of members.
+            Columns ``agreement`` and ``overlap``; the index is the number of members.
         """
         sizes = self.recommendation.sizes
         laws = {"agreement": self.to_infinity, "overlap": self.between}
-        columns = {name: 1.0 - law.losses(sizes) for name, law in laws.items() if law is not None}
+        columns = {name: 1.0 - law.losses(sizes) for name, law in laws.items()}
         return pd.DataFrame(columns, index=pd.Index(sizes, name="n_members"))
 
     def to_json(self) -> str:
@@ -441,12 +436,10 @@ def agreement_of(
     index: pd.Index[Any],
     *,
     rows: Any = None,
-    law: AgreementLaw | None = None,
     share: TrainingShare | None = None,
 ) -> Agreement:
     """Return the agreement on prepared rows, which have these names; `rows` are the same as the user gave them."""
-    # `law` is that of the agreement, where the adapter's votes have one of their own; `share` that of training rows,
-    # where they were compared.
+    # `share` is that of training rows, where they were compared.
     wanted = AnalysisOptions(
         data="holdout",
         criterion="agreement",
@@ -456,7 +449,7 @@ def agreement_of(
         random_state=options.random_state,
     )
     settings = resolve_options(adapter, wanted)
-    return _result(adapter, features, features if rows is None else rows, settings, index, law, share)
+    return _result(adapter, features, features if rows is None else rows, settings, index, share)
 
 
 def with_agreement(report: EnsembleReport, found: Agreement) -> EnsembleReport:
@@ -638,7 +631,7 @@ def _draws(adapter: EnsembleAdapter, evidence: Evidence) -> LabelDraws:
 
 def _laws_and_doubts(
     adapter: EnsembleAdapter, evidence: Evidence, settings: ResolvedOptions
-) -> tuple[AgreementLaw, AgreementLaw, tuple[Finding, ...]]:
+) -> tuple[DrawnCurve, DrawnCurve, tuple[Finding, ...]]:
     """Return the laws of the agreement and of the overlap by draws, and a doubt where votes may not be close."""
     draws, block = _draws(adapter, evidence), evidence.sample.block
     ties_to = largest_tied(draws.n_labels, has_votes=are_votes(block))
@@ -655,19 +648,15 @@ def _result(
     rows: Any,
     settings: ResolvedOptions,
     index: pd.Index[Any],
-    law: AgreementLaw | None,
     share: TrainingShare | None,
 ) -> Agreement:
     of_origin = _origin_findings(adapter, features, index, share)
     evidence, leads = _read(adapter, features, settings)
     n_members, n_rows = adapter.n_members, leads.n_rows
-    findings = (*of_origin, *unit_findings(adapter, features), *_findings_of_adapter(adapter), *_few_rows(n_rows))
-    between: AgreementLaw | None = None
-    if law is None:
-        evidence = replace(evidence, cell=row_cells(hash_rows(features, rows)))
-        law, between, doubts = _laws_and_doubts(adapter, evidence, settings)
-        findings = (*findings, *doubts)
-    name, advice = type(adapter.model).__name__, agreement_size(law, n_members, settings)
+    evidence = replace(evidence, cell=row_cells(hash_rows(features, rows)))
+    to_infinity, between, doubts = _laws_and_doubts(adapter, evidence, settings)
+    of_model = (*unit_findings(adapter, features), *_findings_of_adapter(adapter))
+    name, advice = type(adapter.model).__name__, agreement_size(to_infinity, n_members, settings)
     undecided = _undecided_rows(adapter, leads, 1.0 - settings.agreement_tolerance, index)
     return Agreement(
         model=name,
@@ -678,9 +667,9 @@ def _result(
         probability_sd=_probability_sd(adapter, evidence.sample),
         undecided=undecided,
         words=_words_of_labels(noun_of(name), n_members, n_rows, advice, undecided),
-        to_infinity=law,
+        to_infinity=to_infinity,
         between=between,
-        findings=findings,
+        findings=(*of_origin, *of_model, *_few_rows(n_rows), *doubts),
     )
 
 
