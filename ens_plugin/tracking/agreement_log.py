@@ -1,17 +1,26 @@
-"""An agreement on rows without labels, logged to an experiment tracker: how a model does on the rows of each day."""
+"""Agreements on rows without labels, and votes and verdicts, logged to an experiment tracker as those of a day."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from ens_plugin.analysis.unlabelled import Agreement
 from ens_plugin.errors import InputError, ends_at_caller
 from ens_plugin.report.text import printable
 from ens_plugin.tracking.log import DEFAULT_PREFIX, check_prefix, draw_plot, log_to_run, reached_store, target_run
 from ens_plugin.tracking.trackers import MLFLOW, ReportParts, check_tracker, kind_of, log_to
+from ens_plugin.votes import VerdictReport, VoteReport
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+VOTES_FILE, QUESTIONS_FILE = "votes.json", "questions.csv"
 DATA_FILE, ROWS_FILE, PAGE_FILE, FIGURE_FILE = "agreement.json", "undecided.csv", "agreement.html", "agreement.png"
 
 
@@ -46,7 +55,7 @@ def log_agreement(
 
     Notes
     -----
-    The scalars are ``ens.agreement`` and, but for answers, ``ens.overlap``, shares; ``ens.agreement_size``, the trees
+    The scalars are ``ens.agreement`` and ``ens.overlap``, shares; ``ens.agreement_size``, the trees
     that are wanted, where they can be told; ``ens.undecided_rows``; ``ens.agreement_rows``; and ``ens.probability_sd``,
     where members give probabilities.  The curve is ``ens/agreement``, whose step is the size.  The files are
     ``agreement.html``, ``agreement.json`` and ``undecided.csv``.  Trackers other than MLflow get the curve as a figure
@@ -67,19 +76,123 @@ def log_agreement(
             f"{printable(repr(found), 120)} is not an agreement. Pass what ens_plugin.agreement returns: "
             "log_agreement(agreement(model, X))."
         )
+    return _log(partial(_parts, found), found.plot, "agreement", FIGURE_FILE, run_id, prefix, tracker)
+
+
+@ends_at_caller
+def log_votes(
+    found: VoteReport | VerdictReport,
+    *,
+    run_id: str | None = None,
+    prefix: str = DEFAULT_PREFIX,
+    tracker: object = MLFLOW,
+) -> str:
+    """Log how majorities of answers, or verdicts, depend on their number to an experiment tracker.
+
+    Parameters
+    ----------
+    found : VoteReport or VerdictReport
+        From :func:`ens_plugin.analyze_votes` or :func:`ens_plugin.votes.analyze_verdicts`.
+    run_id, prefix, tracker : optional
+        As for :func:`log_agreement`.
+
+    Returns
+    -------
+    str
+        As of :func:`log_agreement`.
+
+    Raises
+    ------
+    InputError
+        If `found` is neither, or an argument is none that :func:`ens_plugin.log_report` takes.
+    TrackingError
+        If the tracking server cannot be reached or refuses a call, or a tracker's library fails.
+
+    Notes
+    -----
+    Of votes, the scalars are ``ens.maj_at_k`` and ``ens.maj_at_infinity`` where the truth is known,
+    ``ens.vote_agreement`` and ``ens.samples_needed``.  Of verdicts they are ``ens.pass_rate``, ``ens.risk_case``,
+    ``ens.risk_suite`` and ``ens.risk_winner`` where there are such, and ``ens.repeats_needed``, the largest of all.
+    The files are ``votes.json`` and ``questions.csv``.
+
+    Examples
+    --------
+    >>> import ens_plugin
+    >>> from ens_plugin.tracking import log_votes
+    >>> found = ens_plugin.analyze_votes([["4", "4", "5"], ["7", "7", "7"]] * 30, ["4", "7"] * 30)
+    >>> log_votes(found)  # doctest: +SKIP
+    """
+    if isinstance(found, VoteReport):
+        return _log(partial(_parts_of_votes, found), found.plot, "votes", "votes.png", run_id, prefix, tracker)
+    if isinstance(found, VerdictReport):
+        return _log(partial(_parts_of_verdicts, found), None, "verdicts", "verdicts.png", run_id, prefix, tracker)
+    raise InputError(
+        f"{printable(repr(found), 120)} is no result of votes. Pass what ens_plugin.analyze_votes or "
+        "ens_plugin.votes.analyze_verdicts returns."
+    )
+
+
+def _log(
+    parts_in: Callable[[Path, str], ReportParts],
+    plot: Callable[[Axes], object] | None,
+    block: str,
+    figure: str,
+    run_id: str | None,
+    prefix: str,
+    tracker: object,
+) -> str:
+    """Write the parts of a result and log them; trackers other than MLflow get its plot as a figure too."""
     check_prefix(prefix)
     check_tracker(tracker)
     if kind_of(tracker) != MLFLOW and run_id is not None:
         raise InputError("run_id is of MLflow. For another tracker, pass the run itself, or leave run_id out.")
     with TemporaryDirectory(prefix="ens_plugin-") as folder, TemporaryDirectory(prefix="ens_plugin-") as drawn:
-        parts = _parts(found, Path(folder), prefix)
+        parts = parts_in(Path(folder), prefix)
         if kind_of(tracker) == MLFLOW:
             with reached_store() as client, target_run(run_id) as target:
                 now = int(time.time() * 1000)
-                log_to_run(client, client.get_run(target), parts, now, f"{prefix}.agreement")
+                log_to_run(client, client.get_run(target), parts, now, f"{prefix}.{block}")
                 return target
-        figures = draw_plot(found.plot, Path(drawn) / "figures", FIGURE_FILE)
+        figures = None if plot is None else draw_plot(plot, Path(drawn) / "figures", figure)
         return log_to(tracker, parts._replace(figures=figures))
+
+
+def _parts_of_votes(found: VoteReport, directory: Path, prefix: str) -> ReportParts:
+    """Write the files and return the parts that are logged."""
+    (directory / VOTES_FILE).write_text(found.to_json(), encoding="utf-8")
+    found.undecided.to_csv(directory / QUESTIONS_FILE)
+    here, limit = (row for _, row in found.at([found.n_samples, math.inf]).iterrows())
+    scalars = {"vote_agreement": here.agreement, "samples_needed": found.recommended_size}
+    if found.has_truth:
+        scalars |= {"maj_at_k": here.maj_at_k, "maj_at_infinity": limit.maj_at_k}
+    name = "maj_at_k" if found.has_truth else "agreement"
+    sizes = range(1, found.n_samples + 1)
+    return ReportParts(
+        prefix=prefix,
+        scalars={f"{prefix}.{each}": float(value) for each, value in scalars.items()},
+        curve={f"{prefix}/{name}": dict(zip(sizes, found.at(sizes)[name].tolist(), strict=True))},
+        directory=directory,
+        figures=None,
+        facts={"n_questions": found.n_questions, "n_samples": found.n_samples},
+        summary=f"```\n{found}\n```",
+    )
+
+
+def _parts_of_verdicts(found: VerdictReport, directory: Path, prefix: str) -> ReportParts:
+    """Write the files and return the parts that are logged."""
+    (directory / VOTES_FILE).write_text(found.to_json(), encoding="utf-8")
+    found.cases.to_csv(directory / QUESTIONS_FILE)
+    risks = {f"risk_{name}": float(risk) for name, risk in found.risk_at(found.n_repeats).items()}
+    scalars = {"pass_rate": found.pass_rate, "repeats_needed": max(found.repeats.values()), **risks}
+    return ReportParts(
+        prefix=prefix,
+        scalars={f"{prefix}.{each}": float(value) for each, value in scalars.items()},
+        curve={},
+        directory=directory,
+        figures=None,
+        facts={"n_cases": found.n_cases, "n_repeats": found.n_repeats},
+        summary=found.to_markdown(),
+    )
 
 
 def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:

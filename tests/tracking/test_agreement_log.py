@@ -13,6 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import ens_plugin
 from ens_plugin.errors import InputError
+from ens_plugin.tracking import log_votes
+from ens_plugin.votes import analyze_verdicts
 from tests.tracking.trackers.recorder import Recorder
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -51,6 +53,22 @@ def test_the_active_run_and_a_named_one_are_used(tracking: mlflow.MlflowClient) 
         assert ens_plugin.log_agreement(TODAY) == active.info.run_id
     assert ens_plugin.log_agreement(TODAY, run_id=active.info.run_id, prefix="night") == active.info.run_id
     assert {"ens.agreement", "night.agreement"} <= set(tracking.get_run(active.info.run_id).data.metrics)
+
+
+def test_votes_and_verdicts_are_logged_too(tracking: mlflow.MlflowClient) -> None:
+    votes = ens_plugin.analyze_votes([["4", "4", "5"], ["7", "7", "7"]] * 30, ["4", "7"] * 30)
+    run = tracking.get_run(log_votes(votes))
+    here = votes.at([3]).iloc[0]
+    assert run.data.metrics["ens.maj_at_k"] == here.maj_at_k == run.data.metrics["ens/maj_at_k"]
+    assert run.data.metrics["ens.samples_needed"] == votes.recommended_size
+    verdicts = analyze_verdicts([[True, True, False], [True] * 3] * 20, least_pass_rate=0.9)
+    run = tracking.get_run(log_votes(verdicts))
+    assert run.data.metrics["ens.pass_rate"] == verdicts.pass_rate
+    assert run.data.metrics["ens.repeats_needed"] == max(verdicts.repeats.values())
+    names = {Path(item.path).name for item in tracking.list_artifacts(run.info.run_id, "ensemble")}
+    assert names == {"votes.json", "questions.csv"}
+    with pytest.raises(InputError, match="no result of votes"):
+        log_votes(TODAY)  # type: ignore[arg-type]
 
 
 def test_a_tracker_of_ones_own_gets_all_parts() -> None:
