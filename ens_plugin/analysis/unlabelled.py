@@ -357,7 +357,8 @@ def _sentences(found: Agreement) -> list[str]:
     """Return the agreement, the size for the wanted one, the spread of probabilities and the undecided rows."""
     noun, advice = noun_of(found.model), found.recommendation
     wanted, level = level_text(1.0 - advice.tolerance), level_text(found.interval_level)
-    takes = f"{wanted} takes {recommended_text(advice)} {noun}{'s' * (advice.size != 1)}"
+    verb = "is" if advice.size == 1 else "are"
+    takes = f"For {wanted}, {recommended_text(advice)} {noun}{'s' * (advice.size != 1)} {verb} needed"
     sentences = [
         found.words.shared,
         f"{takes} ({level} interval {recommended_interval_text(advice)}).",
