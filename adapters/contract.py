@@ -259,7 +259,7 @@ class EnsembleAdapter(ABC):
     :meth:`draw_counts`             :func:`ens_plugin.training_variance`
     :meth:`portable`                processes and machines that get the model
     :meth:`distributed_bags`        training rows on a cluster, :func:`ens_plugin.spark.analyze`
-    :attr:`listed_label`            the label that lists of rows are of, unless another one is named
+    :meth:`listed_label`            the label that lists of rows are of, unless another one is named
     :meth:`importances`             :func:`ens_plugin.importance_agreement`
     :meth:`are_training_outputs`    refuses training rows on a cluster that are passed as held-out rows
     ==============================  ===================================================================
@@ -647,7 +647,6 @@ class EnsembleAdapter(ABC):
             "ens_plugin.CustomEnsemble.from_estimators(models, row_indices).",
         )
 
-    @property
     def listed_label(self) -> int:
         """Return the position of the label, of two, by whose probability rows are listed; the last one by default."""
         return 1
@@ -660,7 +659,7 @@ class EnsembleAdapter(ABC):
         UnsupportedModelError
             If their mean is not what the library takes for that of the ensemble, and by default.
         """
-        instead = "Use ens_plugin.oob_permutation_importance(model, X, y).agreement(top=...)."
+        instead = "Pass it to ens_plugin.oob_permutation_importance, whose result has agreement(top=...)."
         raise self._not_offered("importances", "has no importances by impurity that are means over members", instead)
 
     def portable(self) -> Any:

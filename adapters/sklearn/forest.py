@@ -232,7 +232,6 @@ class IsolationForestAdapter(SeededEnsemble):
         """Return how many rows each tree drew, repeats included; None where the trees do not show it."""
         return drawn_numbers(self.model)
 
-    @property
     def listed_label(self) -> int:
         """Return the position of the label of anomalies."""
         return 0

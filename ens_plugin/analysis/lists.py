@@ -124,7 +124,7 @@ def _label_code(adapter: EnsembleAdapter, label: object) -> int:
     if label is None:
         if classes.size > 2:
             raise InputError(f"Pass label, the label by whose probability rows are ranked: one of {shortened(known)}.")
-        return adapter.listed_label
+        return adapter.listed_label()
     if label not in known:
         raise InputError(f"label={shown(label)} is none of the model's labels: {shortened(known)}.")
     return known.index(label)
@@ -164,13 +164,18 @@ def _member_values(
     means, sd = np.concatenate(_read(adapter, values_of, features, _mean_and_sd), axis=1)
     is_open, n_listed = open_items(means, sd, length, 1.0 / (FIRST_PART * n_members))
     rows = np.flatnonzero(is_open)
-    part = min(MOST_ITEMS / max(rows.size, 1), 1.0)
-    rows = np.sort(np.random.default_rng(0).choice(rows, int(part * rows.size), replace=False))
+    if rows.size > MOST_ITEMS:
+        # Those are kept that are nearest to the end of the list; the others stay on the side where they are.
+        end = np.partition(means, n_rows - length)[n_rows - length]
+        apart = (means[rows] - end) / np.maximum(sd[rows], np.finfo(np.float64).tiny)
+        order = np.argsort(np.abs(apart), kind="stable")
+        n_listed = max(n_listed - int((apart[order[MOST_ITEMS:]] >= 0.0).sum()), 1)
+        rows = np.sort(rows[order[:MOST_ITEMS]])
     if rows.size == 0:
         rows = np.argsort(-means)[: length + 1]
         n_listed = length
     values = np.concatenate(_read(adapter, values_of, features[rows], np.asarray), axis=1)
-    items = RankedItems(values, round(part * n_listed), part * (length - n_listed))
+    items = RankedItems(values, n_listed, length - n_listed)
     return MemberValues(items, rows, means)
 
 

@@ -360,7 +360,7 @@ def agreement(
     model: str, data: str, least: float | None, style: Literal["text", "json"], tracking_uri: str | None,
     label: str | None, within: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Print how often MODEL decides, or lists the same rows, as a larger one would.
+    """Print how often MODEL decides as a larger one would.
 
     FILE holds rows without labels that the model was not trained on, such as those of today; of a list
     (--top) and of values (--within) also those it was trained on. Columns
@@ -466,15 +466,15 @@ def votes(
     (.eval, .json), of lm-evaluation-harness (samples of --log_samples, .jsonl), of promptfoo with
     --repeat (.json, .jsonl), or details of lighteval (.parquet).
 
-    Exits with 1 if a verdict is less stable than --max-flip-risk demands, with 2 if there is no
-    result.
+    Exits with 1 if verdicts are less stable than --max-flip-risk demands, or fewer pass than
+    --min-pass-rate, with 2 if there is no result.
     """
     from ens_plugin.votes import analyze_verdicts, analyze_votes, last_number
 
     if max_flip_risk is None and (min_pass_rate is not None or passes_from is not None):
         raise click.UsageError("--min-pass-rate and --passes-from are about verdicts. Add --max-flip-risk 0.05.")
     found: VoteReport | VerdictReport
-    is_stable = True
+    is_met = True
     with only_results_on_stdout():
         table = _samples(file, **columns)
         if max_flip_risk is None:
@@ -484,9 +484,9 @@ def votes(
             found = verdicts = analyze_verdicts(
                 table, passes_from=passes_from, least_pass_rate=min_pass_rate, max_risk=max_flip_risk
             )
-            is_stable = verdicts.is_stable
+            is_met = verdicts.is_stable and verdicts.passes
     click.echo({"text": found.__str__, "json": found.to_json, "markdown": found.to_markdown}[style]())
-    if not is_stable:
+    if not is_met:
         click.get_current_context().exit(NOT_MET)
 
 

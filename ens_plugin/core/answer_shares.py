@@ -17,8 +17,8 @@ Without truth there is no right answer, so that t is 0 and the rival is the lead
 :math:`(t, w, \theta)` over questions has a density that is constant in the cells of a grid. Its logarithm is a
 polynomial, fitted by penalised likelihood (Efron 2016). Given a question's votes, its shares are drawn: a cell, which
 answer is the rival, :math:`t` and :math:`w` by their Beta distributions within the cell, and the split by its Dirichlet
-distribution given the counts. Every figure is an average over these draws. For its interval, draws are moved along the
-slopes of the posterior means, by normal errors of the coefficients.
+distribution given the counts. Every figure is an average over these draws. Its variance is that of the questions'
+chances, and that of the coefficients along the slopes of the posterior means.
 
 References
 ----------
@@ -32,6 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,17 +81,45 @@ class AnswerVotes:
     groups: NDArray[np.integer] | None = None
 
 
+class Share(NamedTuple):
+    """A share of questions at each size of :data:`SIZES` and at infinity, shape (n_sizes + 1,)."""
+
+    mean: FloatArray
+    variance: FloatArray
+    # Of the distance from infinity, which has less of the luck of the questions.
+    distance_variance: FloatArray
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the intervals, quantiles of a Beta distribution where one has this variance."""
+        tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
+        strength = self.mean * (1.0 - self.mean) / np.maximum(self.variance, SMALLEST) - 1.0
+        is_beta = (strength > 0.0) & (self.variance > SMALLEST)
+        shape = np.where(is_beta, strength * self.mean, 1.0), np.where(is_beta, strength * (1.0 - self.mean), 1.0)
+        normal = (np.clip(self.mean + ndtri(tail) * np.sqrt(self.variance), 0.0, 1.0) for tail in tails)
+        lower, upper = (
+            np.where(is_beta, betaincinv(*shape, tail), other) for tail, other in zip(tails, normal, strict=True)
+        )
+        return lower, upper
+
+    def distance(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the distance from infinity, and the ends of its interval."""
+        apart = self.mean - self.mean[-1]
+        reach = ndtri((1.0 + level) / 2.0) * np.sqrt(self.distance_variance)
+        return apart, apart - reach, apart + reach
+
+
 @dataclass(frozen=True, eq=False)
 class ShareDraws:
-    """What majorities of :data:`SIZES` samples, and of infinitely many, do in each draw of the shares.
+    """What majorities of :data:`SIZES` samples, and of infinitely many, do by draws of the shares of the answers.
 
     Attributes
     ----------
-    right, agreed : ndarray, shape (2, n_draws, n_sizes + 1)
-        Share of these questions whose majority is right, and is that of infinitely many samples.  The first axis is of
-        two independent sets of votes for the same shares: their covariance is without the luck of the votes.
-    new_right : ndarray, shape (2, n_draws, n_sizes + 1)
+    right, agreed : Share
+        Of these questions, those whose majority is right, and is that of infinitely many samples.
+    new_right : Share
         The same as `right` for other questions like these.
+    drawn : ndarray, shape (2, n_draws, n_sizes + 1)
+        `right` in each draw, of the outcome of as many samples; the first axis is of two independent sets of votes.
     one_right, all_right : ndarray, shape (n_sizes + 1,)
         Share of the questions with at least one right answer among as many samples, and with right ones only.
     right_of_question, agreed_of_question : ndarray, shape (n_questions, n_sizes + 1)
@@ -99,9 +128,10 @@ class ShareDraws:
         Chance that infinitely many samples have another majority than those at hand.
     """
 
-    right: FloatArray
-    agreed: FloatArray
-    new_right: FloatArray
+    right: Share
+    agreed: Share
+    new_right: Share
+    drawn: FloatArray
     one_right: FloatArray
     all_right: FloatArray
     right_of_question: FloatArray
@@ -254,9 +284,9 @@ def _density(coefficients: FloatArray, basis: FloatArray) -> FloatArray:
 
 
 def _fit(
-    records: _Records, basis: FloatArray, kind: IntArray, groups: NDArray[np.integer] | None, rng: np.random.Generator
+    records: _Records, basis: FloatArray, kind: IntArray, groups: NDArray[np.integer] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the coefficients of the density, and draws of their errors; `kind` is the record of each question."""
+    """Return the coefficients of the density, and their covariance; `kind` is the record of each question."""
     likelihood, counts = records.likelihood, np.bincount(kind).astype(np.float64)
 
     def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
@@ -277,9 +307,7 @@ def _fit(
         np.add.at(summed, groups, scores[kind])
         spread = summed.T @ summed
     inverse = np.linalg.inv(information)
-    values, vectors = np.linalg.eigh(inverse @ spread @ inverse)
-    noise = rng.standard_normal((N_DRAWS, fitted.size)) * np.sqrt(np.maximum(values, 0.0))
-    return fitted, np.asarray((noise - noise.mean(axis=0)) @ vectors.T)
+    return fitted, inverse @ spread @ inverse
 
 
 def draw_majorities(votes: AnswerVotes, random_state: int | None, votes_per_sample: float = 1.0) -> ShareDraws:
@@ -288,41 +316,107 @@ def draw_majorities(votes: AnswerVotes, random_state: int | None, votes_per_samp
     grid = _grid(votes)
     some, stand_in = _spread_over_kinds(votes.counts)
     records = _records(votes.counts[some], grid)
-    fitted, moves = _fit(records, grid.basis, records.kind[stand_in], votes.groups, rng)
+    fitted, covariance = _fit(records, grid.basis, records.kind[stand_in], votes.groups)
     weights = records.likelihood * _density(fitted, grid.basis)
     expected = (weights / weights.sum(axis=1, keepdims=True)) @ grid.basis
-    groups = None if votes.groups is None else votes.groups[some]
+    groups = np.arange(some.size) if votes.groups is None else np.unique(votes.groups[some], return_inverse=True)[1]
     sizes = np.maximum(np.round(SIZES * votes_per_sample), 1.0).astype(np.int64)
     ends = np.append(sizes, np.inf)
-    figures, none_right, all_right = [], np.zeros(ends.size), np.zeros(ends.size)
-    of_questions, overturned = np.zeros((2, some.size, ends.size)), np.zeros(some.size)
-    slopes = np.zeros((2, ends.size, fitted.size))
-    for _ in range(N_DRAWS):
+    none_right, all_right, overturned = np.zeros(ends.size), np.zeros(ends.size), np.zeros(some.size)
+    slopes, between = np.zeros((2, ends.size, fitted.size)), np.zeros(ends.size)
+    moments, drawn = _Moments.empty(some.size, ends.size), np.empty((2, N_DRAWS, ends.size))
+    for draw in range(N_DRAWS):
         cell = _drawn_cells(weights, records.kind, rng)
         shares = _drawn_shares(records, grid, cell, rng)
-        right, agreed = _majorities(shares, sizes, rng)
-        figures.append([right.mean(axis=1), agreed.mean(axis=1), _of_new(right, groups, rng)])
-        all_right += (shares[:, :1] ** ends).mean(axis=0)
-        none_right += ((1.0 - shares[:, :1]) ** ends).mean(axis=0)
-        both = np.stack([right.mean(axis=0), agreed.mean(axis=0)])
-        of_questions += both
+        both = np.stack(_majorities(shares, sizes, rng))
+        moments.add(both)
+        drawn[:, draw] = both[0].mean(axis=1)
+        between += _variance_of_groups(both[0], groups) / N_DRAWS
+        all_right += (shares[:, :1] ** ends).mean(axis=0) / N_DRAWS
+        none_right += ((1.0 - shares[:, :1]) ** ends).mean(axis=0) / N_DRAWS
         # The slope of a posterior mean is its covariance with the terms.
-        slopes += both.transpose(0, 2, 1) @ (grid.basis[cell] - expected[records.kind]) / some.size
+        terms = grid.basis[cell] - expected[records.kind]
+        slopes += both.mean(axis=1).transpose(0, 2, 1) @ terms / (some.size * N_DRAWS)
         overturned += 1.0 - _leads(votes.counts[some], shares[:, :-1].argmax(axis=1))
-    of_right, of_agreed, of_new = (np.stack(each, axis=1) for each in zip(*figures, strict=True))
-    moved_right, moved_agreed = moves @ slopes.transpose(0, 2, 1) / N_DRAWS
-    of_right, of_agreed, of_new = of_right + moved_right, of_agreed + moved_agreed, of_new + moved_right
-    right_of_question, agreed_of_question = (of_questions / N_DRAWS)[:, stand_in]
+    # Of more questions than were drawn, the luck of each counts for less.
+    fewer = some.size / stand_in.size
+    right, agreed = (moments.share(kind, slopes[kind], covariance, fewer) for kind in range(2))
+    of_fit = np.einsum("st,tu,su->s", slopes[0], covariance, slopes[0])
+    noise = rng.multivariate_normal(np.zeros(fitted.size), covariance, N_DRAWS, method="eigh")
+    moved = right.mean + (drawn - right.mean) * np.sqrt(fewer) + (noise - noise.mean(axis=0)) @ slopes[0].T
+    n_units = (groups.max() + 1) / fewer
+    right_of_question, agreed_of_question = (moments.sums.mean(axis=1) / N_DRAWS)[:, stand_in]
     return ShareDraws(
-        right=of_right,
-        agreed=of_agreed,
-        new_right=of_new,
-        one_right=1.0 - none_right / N_DRAWS,
-        all_right=all_right / N_DRAWS,
+        right=right,
+        agreed=agreed,
+        new_right=_with_unseen(right, between * fewer + of_fit, n_units),
+        drawn=moved,
+        one_right=1.0 - none_right,
+        all_right=all_right,
         right_of_question=right_of_question,
         agreed_of_question=agreed_of_question,
         overturned=overturned[stand_in] / N_DRAWS,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Sums over draws of what each question does, and of its products for two sets of votes of the same shares.
+
+    Their covariance is the variance of a question's chance, without the luck of the votes.  `sums` have the shape
+    (2, 2, n_questions, n_sizes + 1), of both kinds and both sets; `products` and those of distances from infinity lack
+    the second axis.
+    """
+
+    sums: FloatArray
+    products: FloatArray
+    distances: FloatArray
+
+    @classmethod
+    def empty(cls, n_questions: int, n_ends: int) -> _Moments:
+        shape = n_questions, n_ends
+        return cls(np.zeros((2, 2, *shape)), np.zeros((2, *shape)), np.zeros((2, *shape)))
+
+    def add(self, both: FloatArray) -> None:
+        """Add one draw, of the shape of the sums."""
+        self.sums[...] += both
+        self.products[...] += both[:, 0] * both[:, 1]
+        apart = both - both[..., -1:]
+        self.distances[...] += apart[:, 0] * apart[:, 1]
+
+    def share(self, kind: int, slopes: FloatArray, covariance: FloatArray, fewer: float) -> Share:
+        """Return the share of one kind; the error of the fit is along the slopes."""
+        sums = self.sums[kind]
+        parts = []
+        for products, own, slope in (
+            (self.products[kind], sums, slopes),
+            (self.distances[kind], sums - sums[..., -1:], slopes - slopes[-1]),
+        ):
+            of_question = (products - own[0] * own[1] / N_DRAWS) / (N_DRAWS - 1.0)
+            of_fit = np.einsum("st,tu,su->s", slope, covariance, slope)
+            parts.append(np.maximum(of_question.mean(axis=0), 0.0) / of_question.shape[0] * fewer + of_fit)
+        return Share(sums.mean(axis=(0, 1)) / N_DRAWS, *parts)
+
+
+def _variance_of_groups(right: FloatArray, groups: IntArray) -> FloatArray:
+    """Return the variance of the share of right majorities over groups of questions, without the luck of the votes."""
+    apart = right - right.mean(axis=1, keepdims=True)
+    sums = np.zeros((2, int(groups.max()) + 1, right.shape[2]))
+    for half in range(2):
+        np.add.at(sums[half], groups, apart[half])
+    return np.asarray(np.maximum((sums[0] * sums[1]).sum(axis=0), 0.0) / right.shape[1] ** 2)
+
+
+def _with_unseen(right: Share, variance: FloatArray, n_units: float) -> Share:
+    """Return the share of new questions, some of which are of a kind that was not seen.
+
+    Their share is that of what n questions have not shown (Rubin 1981, with one question more), and all or none of them
+    are right.  So the interval of 25 questions that are all right has a width.
+    """
+    unseen, squared = 1.0 / (n_units + 1.0), 2.0 / ((n_units + 1.0) * (n_units + 2.0))
+    mean = (1.0 - unseen) * right.mean + unseen / 2.0
+    of_unseen = squared * ((1.0 - right.mean) ** 2 + right.mean**2) / 2.0 - (unseen * (0.5 - right.mean)) ** 2
+    return Share(mean, np.maximum(variance, right.variance) + of_unseen, right.distance_variance)
 
 
 def _spread_over_kinds(counts: FloatArray) -> tuple[IntArray, IntArray]:
@@ -334,42 +428,6 @@ def _spread_over_kinds(counts: FloatArray) -> tuple[IntArray, IntArray]:
     stand_in = np.empty(kind.size, dtype=np.int64)
     stand_in[order] = np.arange(kind.size) * n_some // kind.size
     return some, stand_in
-
-
-def mean_and_interval(
-    halves: FloatArray, level: float, *, is_share: bool = True
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the means of draws and the ends of their intervals, shape (n_sizes,) each.
-
-    `halves` has the shape (2, n_draws, n_sizes).  The covariance of both halves is the variance without the luck of
-    the votes.  Shares have the quantiles of a Beta distribution, differences of shares those of a normal one.
-    """
-    mean = halves.mean(axis=(0, 1))
-    apart = halves - halves.mean(axis=1, keepdims=True)
-    variance = np.maximum(np.prod(apart, axis=0).mean(axis=0), 0.0)
-    lower, upper = (mean + ndtri(tail) * np.sqrt(variance) for tail in ((1.0 - level) / 2.0, (1.0 + level) / 2.0))
-    if not is_share:
-        return mean, lower, upper
-    mean, lower, upper = (np.clip(each, 0.0, 1.0) for each in (mean, lower, upper))
-    # Of a share whose variance a Beta distribution can have, its quantiles.
-    strength = mean * (1.0 - mean) / np.maximum(variance, SMALLEST) - 1.0
-    is_beta = (strength > 0.0) & (variance > SMALLEST)
-    shape = np.where(is_beta, strength * mean, 1.0), np.where(is_beta, strength * (1.0 - mean), 1.0)
-    tails = betaincinv(*shape, (1.0 - level) / 2.0), betaincinv(*shape, (1.0 + level) / 2.0)
-    return mean, np.where(is_beta, tails[0], lower), np.where(is_beta, tails[1], upper)
-
-
-def _of_new(right: FloatArray, groups: NDArray[np.integer] | None, rng: np.random.Generator) -> FloatArray:
-    """Return the share of right majorities of new questions, by groups or questions drawn with replacement.
-
-    A share of them, drawn as that of what n questions have not shown (Rubin 1981, with one question more), is of a kind
-    that was not seen, of which all or none are right.  So the interval of 25 questions that are all right has a width.
-    """
-    units, unit = np.unique(np.arange(right.shape[1]) if groups is None else groups, return_inverse=True)
-    times = np.bincount(rng.integers(units.size, size=units.size), minlength=units.size)[unit.reshape(-1)]
-    unseen = rng.beta(1.0, units.size)
-    seen = times @ right / max(times.sum(), 1)
-    return np.asarray((1.0 - unseen) * seen + unseen * rng.integers(2))
 
 
 def _drawn_shares(records: _Records, grid: _Grid, cell: IntArray, rng: np.random.Generator) -> FloatArray:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ens_plugin.core.answer_shares import SIZES, ShareDraws, draw_majorities, mean_and_interval
-from ens_plugin.core.validation import NEGLIGIBLE, STANDARD_ERRORS, FloatArray, IntArray, as_chance, counted, shown
+from ens_plugin.core.answer_shares import SIZES, Share, ShareDraws, draw_majorities
+from ens_plugin.core.validation import (
+    NEGLIGIBLE,
+    STANDARD_ERRORS,
+    FloatArray,
+    IntArray,
+    as_chance,
+    as_count,
+    as_numbers,
+    counted,
+    shown,
+)
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.findings import Finding, doubts_first, finding, sentences
 from ens_plugin.report.result import FEWEST_ROWS, brief
@@ -25,6 +35,8 @@ if TYPE_CHECKING:
 # Of a printed result: sizes relative to the samples there are.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 DOUBTED = "Do not use these figures."
+# A size that stands for all larger ones.
+MORE_THAN_TABULATED = int(SIZES[-1]) + 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +54,7 @@ class VoteReport:
         What majorities may lose against those of infinitely many samples on these questions: a share of right ones, or
         of changed ones without truth.
     recommended_size : int
-        The smallest number of samples from which on no more than `tolerance` is lost.
+        The smallest number of samples from which on no more than `tolerance` is lost; 1000001 if above a million.
     size_interval : tuple of int
         The ends of its interval.
     interval_level : float
@@ -104,9 +116,9 @@ class VoteReport:
         """
         return self.at(sorted({*range(1, self.n_samples + 1), *self._curve.index}))
 
-    def at(self, sizes: Sequence[float]) -> pd.DataFrame:
+    def at(self, sizes: Sequence[float] | float) -> pd.DataFrame:
         """Return the table of :meth:`to_frame` at these numbers of samples, each at least 1 and perhaps infinite."""
-        wanted = np.asarray(sizes, dtype=np.float64)
+        wanted = as_numbers(list(sizes) if isinstance(sizes, Iterable) else [sizes], "sizes")
         if wanted.size == 0 or not (wanted >= 1.0).all():
             raise InputError(f"sizes must be numbers of samples from 1 on, got {shown(sizes, 60)}.")
         return _interpolated(self._curve, wanted.tolist())
@@ -232,7 +244,8 @@ def analyze_votes(
     allowed, level = as_chance(tolerance, "tolerance"), as_chance(interval_level, "interval_level")
     found = count_answers(read_answers(answers, truth, weight, groups), normalize)
     _refuse_single(found)
-    draws = draw_majorities(found.votes, random_state, found.votes_per_sample)
+    seed = None if random_state is None else as_count(random_state, "random_state", 0)
+    draws = draw_majorities(found.votes, seed, found.votes_per_sample)
     wanted = draws.right if found.votes.has_truth else draws.agreed
     size, interval = _size_within(wanted, allowed, level)
     return VoteReport(
@@ -252,6 +265,8 @@ def analyze_votes(
 def _refuse_single(found: CountedAnswers) -> None:
     """Refuse questions of one sample each, and answers of which none was given twice."""
     n_samples = found.n_samples
+    if n_samples.size < 2:
+        raise InputError("There is 1 question; at least 2 are needed, better some hundred.")
     if int((n_samples > 1).sum()) < 2 or np.median(n_samples) < 2:
         several = counted(int((n_samples > 1).sum()), "has", "have", of=counted(n_samples.size, "question"))
         raise TooFewMembersError(
@@ -267,17 +282,18 @@ def _refuse_single(found: CountedAnswers) -> None:
 
 
 def _curve(found: CountedAnswers, draws: ShareDraws, level: float) -> pd.DataFrame:
-    agreement = mean_and_interval(draws.agreed, level)
-    columns = {"agreement": agreement[0], "agreement_lower": agreement[1], "agreement_upper": agreement[2]}
+    lower, upper = draws.agreed.interval(level)
+    columns = {"agreement": draws.agreed.mean, "agreement_lower": lower, "agreement_upper": upper}
     if found.votes.has_truth:
-        right, new = (mean_and_interval(each, level) for each in (draws.right, draws.new_right))
+        lower, upper = draws.right.interval(level)
+        new_lower, new_upper = draws.new_right.interval(level)
         columns = {
-            "maj_at_k": right[0],
-            "lower": right[1],
-            "upper": right[2],
+            "maj_at_k": draws.right.mean,
+            "lower": lower,
+            "upper": upper,
             # New questions are not told better than these.
-            "new_lower": np.minimum(new[1], right[1]),
-            "new_upper": np.maximum(new[2], right[2]),
+            "new_lower": np.minimum(new_lower, lower),
+            "new_upper": np.maximum(new_upper, upper),
             "pass_at_k": draws.one_right,
             "pass_hat_k": draws.all_right,
             **columns,
@@ -288,18 +304,19 @@ def _curve(found: CountedAnswers, draws: ShareDraws, level: float) -> pd.DataFra
     most = int(found.n_samples.min())
     frame = _interpolated(frame, [*sorted({*range(1, most + 1), *SIZES.tolist()}), math.inf])
     frame = _anchored(frame, found, draws)
-    n_right = np.round(found.votes.counts[:, 0] / found.votes_per_sample)
-    frame["pass_at_k"] = 1.0 - _continued(_among(found.n_samples - n_right, found.n_samples), 1.0 - frame["pass_at_k"])
-    frame["pass_hat_k"] = _continued(_among(n_right, found.n_samples), frame["pass_hat_k"])
+    frame["pass_at_k"] = 1.0 - _continued(
+        _among(found.n_samples - found.n_right, found.n_samples), 1.0 - frame["pass_at_k"]
+    )
+    frame["pass_hat_k"] = _continued(_among(found.n_right, found.n_samples), frame["pass_hat_k"])
     return frame
 
 
 def _anchored(frame: pd.DataFrame, found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
     """Return the curve moved to what was counted with one sample and with all, without bias."""
     counts = found.votes.counts
-    wins = np.isclose(counts, counts.max(axis=1, keepdims=True))
+    wins = np.isclose(counts, counts.max(axis=1, keepdims=True)) & (counts > 0.0)
     all_samples = float((wins[:, 0] / wins.sum(axis=1)).mean())
-    one_sample = float((counts[:, 0] / np.maximum(counts.sum(axis=1), NEGLIGIBLE)).mean())
+    one_sample = float((found.n_right / found.n_samples).mean())
     drawn = pd.DataFrame(draws.right_of_question.T, index=[*SIZES.astype(np.float64), math.inf])
     own_sizes, place = np.unique(found.n_samples, return_inverse=True)
     at_own = (
@@ -328,7 +345,7 @@ def _interpolated(frame: pd.DataFrame, sizes: Sequence[float]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(wanted, name="k"))
 
 
-def _among(n_of_kind: FloatArray, n_samples: IntArray) -> FloatArray:
+def _among(n_of_kind: IntArray, n_samples: IntArray) -> FloatArray:
     """Return the chance that k = 1, 2, ... samples of a question are all of one kind, the mean over questions.
 
     Unbiased (Chen et al. 2021, eq. 1), up to the samples that each question has.
@@ -337,10 +354,9 @@ def _among(n_of_kind: FloatArray, n_samples: IntArray) -> FloatArray:
     return np.asarray(np.cumprod(np.maximum(n_of_kind - k, 0.0) / (n_samples - k), axis=0).mean(axis=1))
 
 
-def _size_within(wanted: FloatArray, tolerance: float, level: float) -> tuple[int, tuple[int, int]]:
+def _size_within(wanted: Share, tolerance: float, level: float) -> tuple[int, tuple[int, int]]:
     """Return the smallest size from which on no more than a tolerance is lost or gained, with its interval."""
-    apart = wanted - wanted[:, :, -1:]
-    middle, lower, upper = mean_and_interval(apart, level, is_share=False)
+    middle, lower, upper = wanted.distance(level)
     nearest = np.where(lower * upper <= 0.0, 0.0, np.minimum(np.abs(lower), np.abs(upper)))
     farthest = np.maximum(np.abs(lower), np.abs(upper))
     first, size, last = (_first_within(each, tolerance) for each in (nearest, np.abs(middle), farthest))
@@ -354,7 +370,7 @@ def _first_within(distance: FloatArray, tolerance: float) -> int:
         return 1
     last = int(above[-1])
     if last == SIZES.size - 1:
-        return int(SIZES[-1])
+        return MORE_THAN_TABULATED
     # Between two sizes the distance is interpolated in the logarithm of the size.
     before, after = distance[last], distance[last + 1]
     share = (before - tolerance) / max(before - after, 1e-12)
@@ -450,8 +466,13 @@ def _more(found: VoteReport) -> str:
     level, size = level_text(found.interval_level), found.recommended_size
     point = f"{100 * found.tolerance:.3g} {'point' if found.tolerance == 0.01 else 'points'}"
     what = f"within {point} of infinitely many" if found.has_truth else f"at most {point} other than infinitely many"
-    needed = f"{counted(size, 'sample')} to each question {'is' if size == 1 else 'are'} {what}"
-    return f"{'Yes' if size > found.n_samples else 'No'}: {needed} ({level} interval {first} to {last})."
+    verb = "is" if size == 1 else "are"
+    needed = f"{_size(size)} {'sample' if size == 1 else 'samples'} to each question {verb} {what}"
+    return f"{'Yes' if size > found.n_samples else 'No'}: {needed} ({level} interval {_size(first)} to {_size(last)})."
+
+
+def _size(size: int) -> str:
+    return f"more than {SIZES[-1]}" if size == MORE_THAN_TABULATED else str(size)
 
 
 def _quality(found: VoteReport) -> str:

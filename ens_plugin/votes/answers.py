@@ -11,7 +11,16 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.core.answer_shares import AnswerVotes
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray, as_numbers, counted, one_line, shown
+from ens_plugin.core.validation import (
+    NEGLIGIBLE,
+    AnyIntArray,
+    FloatArray,
+    IntArray,
+    as_numbers,
+    counted,
+    one_line,
+    shown,
+)
 from ens_plugin.errors import InputError
 
 Normalize = Callable[[Any], Hashable]
@@ -34,6 +43,7 @@ class AnswerTable:
     truth: NDArray[Any] | None  # of each question; None or NaN where it is not known
     groups: IntArray | None  # of each question
     is_named: bool  # whether the questions have names of the user's, and not only an order
+    is_long: bool = False  # whether it was given with a row for each answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +57,8 @@ class CountedAnswers:
         Column 0 is of the right answer, the others of wrong ones; without truth all are in the others.
     names : ndarray of object, shape (n_questions, n_columns)
         The answer of each column; None where there are fewer.
-    n_samples : ndarray of int, shape (n_questions,)
-        The answers that could be read.
+    n_samples, n_right : ndarray of int, shape (n_questions,)
+        The answers that could be read, and how many of them are right; votes are not weighted here.
     n_unread : int
         Samples that could not be read.
     votes_per_sample : float
@@ -59,6 +69,7 @@ class CountedAnswers:
     votes: AnswerVotes
     names: NDArray[Any]
     n_samples: IntArray
+    n_right: IntArray
     n_unread: int
     votes_per_sample: float
 
@@ -95,7 +106,9 @@ def _from_table(answers: pd.DataFrame, weight: Any) -> AnswerTable:
     weight = answers["weight"] if weight is None and "weight" in answers else weight
     values = None if weight is None else _as_weights(weight, len(answers))
     said = answers["answer"].to_numpy(dtype=object)
-    return AnswerTable(pd.Index(questions), codes.astype(np.int64), said, values, None, None, is_named=True)
+    return AnswerTable(
+        pd.Index(questions), codes.astype(np.int64), said, values, None, None, is_named=True, is_long=True
+    )
 
 
 def _from_rows(answers: Any, weight: Any) -> AnswerTable:
@@ -161,7 +174,7 @@ def _by_question(values: Any, table: AnswerTable, name: str) -> NDArray[Any]:
     if not _is_list(values):
         raise InputError(f"{name} is {shown(values, 60)}; pass a list of one for each question, or a mapping.")
     found = _objects(values)
-    if isinstance(values, pd.Series) and table.is_named and found.size != n_answers:
+    if isinstance(values, pd.Series) and table.is_named and not (table.is_long and found.size == n_answers):
         return _by_name(values.index, found, table, name)
     if found.shape == (n_questions,):
         return found
@@ -219,7 +232,11 @@ def _objects(values: Any) -> NDArray[Any]:
     """Return values as an array of objects; several answers that are all right are one object, a frozenset."""
     found = np.empty(len(values), dtype=object)
     for place, value in enumerate(values):
-        found[place] = frozenset(value) if isinstance(value, (set, list)) else value
+        try:
+            found[place] = frozenset(value) if isinstance(value, (set, list)) else value
+            hash(found[place])
+        except TypeError as error:
+            raise InputError(f"{shown(value, 60)} cannot be compared ({one_line(str(error))}); pass texts.") from error
     return found
 
 
@@ -237,10 +254,10 @@ def count_answers(table: AnswerTable, normalize: Normalize | None) -> CountedAns
             )
         _refuse_other_types(said, truth)
     words = _words(said, truth or [])
-    codes = np.fromiter((-1 if word is None else words[word] for word in said), np.int64, len(said))
+    codes = np.fromiter((-1 if word is None else words[word] for word in said), np.int32, len(said))
     if not (codes >= 0).any():
         raise InputError("No answer could be read: all are None or missing. Check how they are taken from the text.")
-    place = np.full(table.questions.size, -1)
+    place = np.full(table.questions.size, -1, dtype=np.int32)
     place[asked] = np.arange(asked.size)
     own = place[table.question]
     rights = _right_keys(truth, asked, words)
@@ -248,20 +265,23 @@ def count_answers(table: AnswerTable, normalize: Normalize | None) -> CountedAns
 
 
 def _counted(
-    table: AnswerTable, asked: IntArray, own: IntArray, codes: IntArray, rights: IntArray, words: NDArray[Any],
+    table: AnswerTable, asked: IntArray, own: AnyIntArray, codes: AnyIntArray, rights: IntArray, words: NDArray[Any],
     has_truth: bool,
 ) -> CountedAnswers:  # fmt: skip
     """Return the votes by question and column from the code of each answer; the keys of right ones are given."""
     kept = (own >= 0) & (codes >= 0)
-    n_samples = np.bincount(own[kept], minlength=asked.size)
+    n_samples: IntArray = np.bincount(own[kept], minlength=asked.size)
     # A question of which no sample could be read has one answer, which is wrong and has no name.
     unread = (own >= 0) & (codes < 0) & (n_samples[np.maximum(own, 0)] == 0)
     question = np.concatenate([own[kept], own[unread]])
     code = np.concatenate([codes[kept], np.full(int(unread.sum()), words.size)])
-    weight = np.ones(code.size) if table.weight is None else np.concatenate([table.weight[kept], table.weight[unread]])
-    keys = question * (words.size + 1) + code
-    distinct, cell = np.unique(keys, return_inverse=True)
-    sums, squares = (np.bincount(cell.reshape(-1), each, distinct.size) for each in (weight, weight**2))
+    cell, distinct = pd.factorize(question.astype(np.int64) * (words.size + 1) + code, sort=True)
+    given_times = np.bincount(cell)
+    sums = given_times.astype(np.float64)
+    squares = sums
+    if table.weight is not None:
+        weight = np.append(_above_zero(table.weight[kept], own[kept]), np.ones(int(unread.sum())))
+        sums, squares = (np.bincount(cell, each).astype(np.float64) for each in (weight, weight**2))
     asked_of, said = distinct // (words.size + 1), distinct % (words.size + 1)
     is_right = np.isin(distinct, rights)
     total = np.bincount(asked_of, sums, asked.size)
@@ -278,9 +298,10 @@ def _counted(
     counts[asked_of[order], column], names[asked_of[order], column] = sums[order], named[said[order]]
     # Where several answers are right, any of them is, and their votes count together.
     np.add.at(counts[:, 0], asked_of[is_right], sums[is_right])
-    # Of several the first one has the name.
-    names[rights[::-1] // (words.size + 1), 0] = words[rights[::-1] % (words.size + 1)]
-    n_answers = max(len(set(words[codes[kept]].tolist()) | set(names[:, 0].tolist()) - {None}), 2)
+    # Of several the one with most votes has the name; they are one of the answers that are possible.
+    names[:, 0] = _names_of_right(rights, asked_of[is_right], said[is_right], sums[is_right], words, asked.size)
+    wrong = np.unique(said[~is_right])
+    n_answers = max(wrong.size + bool(np.setdiff1d(said[is_right], wrong).size), 2)
     groups = None if table.groups is None else np.unique(table.groups[asked], return_inverse=True)[1].reshape(-1)
     given = np.maximum(n_samples, np.bincount(own[unread], minlength=asked.size))
     return CountedAnswers(
@@ -288,9 +309,29 @@ def _counted(
         AnswerVotes(counts, has_truth, n_answers, groups),
         names,
         given,
+        np.bincount(asked_of[is_right], given_times[is_right], asked.size).astype(np.int64),
         int(((own >= 0) & (codes < 0)).sum()),
         float(counts.sum() / max(given.sum(), 1)),
     )
+
+
+def _above_zero(weight: FloatArray, question: AnyIntArray) -> FloatArray:
+    """Return weights, or equal ones where all those of a question are 0, which tell nothing of its answers."""
+    total = np.bincount(question, weight)
+    return np.where(total[question] > 0.0, weight, 1.0)
+
+
+def _names_of_right(
+    rights: IntArray, question: IntArray, said: IntArray, votes: FloatArray, words: NDArray[Any], n_questions: int
+) -> NDArray[Any]:
+    """Return a name of the right answer to each question: that with most votes, else the first by its text."""
+    found = np.full(n_questions, None, dtype=object)
+    accepted = sorted(rights.tolist(), key=lambda key: repr(words[key % (words.size + 1)]), reverse=True)
+    for key in accepted:
+        found[key // (words.size + 1)] = words[key % (words.size + 1)]
+    for place in np.argsort(votes, kind="stable"):
+        found[question[place]] = words[said[place]]
+    return found
 
 
 def _place_among_equals(question: IntArray) -> IntArray:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities, mean_and_interval
-from ens_plugin.core.validation import FloatArray, as_chance, counted, shown
+from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_chance, as_count, as_numbers, counted, shown
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import brief
 from ens_plugin.report.text import aligned, level_text, markdown_table, wrapped
@@ -31,8 +32,8 @@ class VerdictReport:
     Attributes
     ----------
     n_cases : int
-    n_repeats : int
-        Largest number of repeats of one case.
+    n_repeats, fewest_repeats : int
+        Largest and smallest number of repeats of one case.
     pass_rate : float
         Share of the cases that pass by the majority of their repeats; ties count half.
     pass_rate_interval : tuple of float
@@ -64,6 +65,7 @@ class VerdictReport:
 
     n_cases: int
     n_repeats: int
+    fewest_repeats: int
     pass_rate: float
     pass_rate_interval: tuple[float, float]
     interval_level: float
@@ -84,11 +86,18 @@ class VerdictReport:
 
     @property
     def is_stable(self) -> bool:
-        """Whether all risks are below `max_risk` with the repeats there are."""
-        return all(needed <= self.n_repeats for needed in self.repeats.values())
+        """Whether all risks are below `max_risk` with the repeats that each case has."""
+        return all(needed <= self.fewest_repeats for needed in self.repeats.values())
+
+    @property
+    def passes(self) -> bool:
+        """Whether the pass rate is at least `least_pass_rate`, where one is given."""
+        return self.least_pass_rate is None or self.pass_rate >= self.least_pass_rate - NEGLIGIBLE
 
     def risk_at(self, n_repeats: float) -> pd.Series:
-        """Return each risk at a number of repeats, interpolated between those that are tabulated."""
+        """Return each risk at a number of repeats from 1 on, interpolated between those that are tabulated."""
+        if not n_repeats >= 1:
+            raise InputError(f"n_repeats must be at least 1, got {shown(n_repeats, 40)}.")
         place = np.log(self.risks.index.to_numpy(dtype=np.float64))
         found = {name: float(np.interp(np.log(n_repeats), place, self.risks[name])) for name in self.risks}
         return pd.Series(found)
@@ -101,10 +110,19 @@ class VerdictReport:
         """Return the attributes by name as JSON; the tables are lists of rows."""
         content = {
             name: getattr(self, name)
-            for name in ("n_cases", "n_repeats", "pass_rate", "interval_level", "max_risk", "least_pass_rate", "gain")
+            for name in (
+                "n_cases",
+                "n_repeats",
+                "fewest_repeats",
+                "pass_rate",
+                "interval_level",
+                "max_risk",
+                "least_pass_rate",
+                "gain",
+            )
         }
         content["pass_rate_interval"] = list(self.pass_rate_interval)
-        content["repeats"], content["is_stable"] = self.repeats, self.is_stable
+        content |= {"repeats": self.repeats, "is_stable": self.is_stable, "passes": self.passes}
         content["risks"] = self.risks.reset_index(names="repeats").to_dict("records")
         content["cases"] = [
             {"case": str(case), **row}
@@ -137,7 +155,7 @@ def analyze_verdicts(
     passes_from : float, optional
         The score from which on a case passes.
     least_pass_rate : float, optional
-        The pass rate that a suite must have.
+        The pass rate that a suite must have, at most 1.
     max_risk : float, default=0.05
         The risk of another verdict that is allowed.
     interval_level : float, default=0.95
@@ -167,24 +185,28 @@ def analyze_verdicts(
     [False, True]
     """
     allowed, level = as_chance(max_risk, "max_risk"), as_chance(interval_level, "interval_level")
-    bound = None if least_pass_rate is None else as_chance(least_pass_rate, "least_pass_rate")
+    bound, seed = _bound(least_pass_rate), None if random_state is None else as_count(random_state, "random_state", 0)
+    passing = None if passes_from is None else float(as_numbers([passes_from], "passes_from")[0])
+    if passing is not None and math.isnan(passing):
+        raise InputError("passes_from is NaN, which no score reaches; pass the score from which on a case passes.")
     verdicts, baseline = _systems(verdicts, baseline)
-    cases, counts = _counted(read_answers(verdicts, None, None, None), passes_from)
-    draws = _draws(counts, random_state)
+    cases, counts = _counted(read_answers(verdicts, None, None, None), passing)
+    draws = _draws(counts, seed)
     risks = {"case": 1.0 - draws.agreed_of_question.mean(axis=0)}
     if bound is not None:
-        risks["suite"] = _crossing(draws.right - bound)
+        risks["suite"] = _crossing(draws.drawn - bound)
     gain = None
     if baseline is not None:
-        other = _aligned(_counted(read_answers(baseline, None, None, None), passes_from), cases)
-        seed = None if random_state is None else random_state + 1
-        risks["winner"] = _crossing(draws.right - _draws(other, seed).right)
+        other = _aligned(_counted(read_answers(baseline, None, None, None), passing), cases)
+        other_seed = None if seed is None else seed + 1
+        risks["winner"] = _crossing(draws.drawn - _draws(other, other_seed).drawn)
         gain = float(_passes(counts).mean() - _passes(other).mean())
-    _, lower, upper = (each[-1] for each in mean_and_interval(draws.right, level))
+    lower, upper = (each[-1] for each in draws.right.interval(level))
     table = pd.DataFrame({name: risk[:-1] for name, risk in risks.items()}, index=pd.Index(SIZES, name="repeats"))
     return VerdictReport(
         n_cases=len(cases),
         n_repeats=int(counts.sum(axis=1).max()),
+        fewest_repeats=int(counts.sum(axis=1).min()),
         pass_rate=float(_passes(counts).mean()),
         pass_rate_interval=(float(lower), float(upper)),
         interval_level=level,
@@ -197,13 +219,21 @@ def analyze_verdicts(
     )
 
 
+def _bound(least_pass_rate: float | None) -> float | None:
+    """Return the pass rate that is wanted, which may be 1: all cases."""
+    is_all = isinstance(least_pass_rate, (int, float)) and least_pass_rate == 1
+    return least_pass_rate if least_pass_rate is None or is_all else as_chance(least_pass_rate, "least_pass_rate")
+
+
 def _systems(verdicts: Any, baseline: Any) -> tuple[Any, Any]:
     """Return the verdicts on a system and on its baseline: of a table with two systems, the first is the baseline."""
     if not isinstance(verdicts, pd.DataFrame) or "system" not in verdicts or baseline is not None:
         return verdicts, baseline
     names = verdicts["system"].unique().tolist()
     if len(names) != 2:
-        return verdicts, None
+        # Repeats of one case are of one system each.
+        both = pd.Series([*zip(verdicts["question"], verdicts["system"], strict=True)], index=verdicts.index)
+        return verdicts if "case" in verdicts else verdicts.assign(question=both), None
     # A log of two systems names its questions by both; the case is what they have in common.
     rows = verdicts.assign(question=verdicts["case"]) if "case" in verdicts else verdicts
     parts = [rows[rows["system"] == name] for name in names]
@@ -253,7 +283,7 @@ def _aligned(found: tuple[pd.Index[Any], FloatArray], cases: pd.Index[Any]) -> F
     place = names.get_indexer(cases)
     if len(names) != len(cases) or (place < 0).any():
         lacking = [*cases[place < 0], *names[~names.isin(cases)]][0]
-        raise InputError(f"The case {shown(lacking, 40)} is not in both systems; compare them on the same cases.")
+        raise InputError(f"The case {shown(lacking, 40)} has no verdict in one system; compare them on the same cases.")
     return np.asarray(counts[place])
 
 
@@ -302,12 +332,12 @@ def _sentences(found: VerdictReport) -> list[str]:
     level = level_text(found.interval_level)
     lines = [
         f"{100 * found.pass_rate:.1f} % of {counted(found.n_cases, 'case')} pass by the majority of "
-        f"{counted(found.n_repeats, 'repeat')}; with infinitely many {100 * low:.1f} to {100 * high:.1f} % would "
+        f"{_repeats(found)}; with infinitely many {100 * low:.1f} to {100 * high:.1f} % would "
         f"({level} interval)."
     ]
     if found.gain is not None:
         lines.append(f"The pass rate is {100 * found.gain:+.1f} points from that of the baseline.")
-    now = found.risk_at(found.n_repeats)
+    now = found.risk_at(found.fewest_repeats)
     for name, needed in found.repeats.items():
         what = {
             "case": "a case gets another verdict",
@@ -320,6 +350,11 @@ def _sentences(found: VerdictReport) -> list[str]:
             f"{100 * found.max_risk:g} %, {counted(needed, 'repeat')} {verb} needed."
         )
     return lines
+
+
+def _repeats(found: VerdictReport) -> str:
+    most = counted(found.n_repeats, "repeat")
+    return most if found.fewest_repeats == found.n_repeats else f"{found.fewest_repeats} to {most}"
 
 
 def _table(found: VerdictReport) -> list[list[str]]:

@@ -75,6 +75,7 @@ NOT_OFFERED: dict[str, tuple[Any, ...]] = {
     "draw_counts": (FIRST_ROWS, FIRST_ROWS, None),
     "distributed_bags": (3, 0),
     "loss": (np.zeros(3), np.zeros(3)),
+    "importances": (),
 }
 NEUTRAL: dict[str, tuple[tuple[Any, ...], Any]] = {
     "check_form": ((), None),
@@ -83,6 +84,7 @@ NEUTRAL: dict[str, tuple[tuple[Any, ...], Any]] = {
     "check_members": ((FIRST_ROWS,), None),
     "with_training_weight": ((FIRST_ROWS, np.ones(3)), None),
     "left_out_chances": ((), None),
+    "listed_label": ((), 1),
     "verify_rows": ((FIRST_ROWS, np.zeros(3)), "unknown"),
     "column_splits": ((FIRST_ROWS,), (FIRST_ROWS, ())),
     "stored_oob_outputs": ((), None),

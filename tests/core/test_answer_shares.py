@@ -14,8 +14,8 @@ from ens_plugin.core import answer_shares
 from ens_plugin.core.answer_shares import (
     SIZES,
     AnswerVotes,
+    Share,
     draw_majorities,
-    mean_and_interval,
 )
 
 CELL = np.array([[0.2, 0.5]])
@@ -118,13 +118,35 @@ def test_few_questions_stand_for_themselves_and_many_for_their_like() -> None:
     assert (many[some[stand_in]] == many).all(axis=1).mean() > 0.95
 
 
-def test_intervals_are_without_the_luck_of_the_votes() -> None:
+def test_moments_are_without_the_luck_of_the_votes() -> None:
+    """Each question has a chance of its own in each draw, and two outcomes."""
     rng = np.random.default_rng(0)
-    shared = 0.6 + 0.02 * rng.standard_normal(4000)
-    halves = (shared + 0.1 * rng.standard_normal((2, 4000)))[..., None]
-    mean, lower, upper = mean_and_interval(halves, 0.95)
-    assert float(mean[0]) == pytest.approx(0.6, abs=0.005)
-    assert float(upper[0] - lower[0]) == pytest.approx(2 * 1.96 * 0.02, rel=0.1)
+    moments = answer_shares._Moments.empty(4000, 2)
+    for _ in range(answer_shares.N_DRAWS):
+        chance = np.clip(0.6 + 0.1 * rng.standard_normal(4000), 0.0, 1.0)
+        outcomes = (rng.random((2, 4000)) < chance).astype(float)
+        both = np.stack([outcomes, np.ones((2, 4000))], axis=2)
+        moments.add(np.stack([both, both]))
+    found = moments.share(0, np.zeros((2, 1)), np.zeros((1, 1)), 1.0)
+    assert found.mean.tolist() == pytest.approx([0.6, 1.0], abs=0.01)
+    assert float(found.variance[0]) == pytest.approx(0.1**2 / 4000, rel=0.25)
+    assert float(found.variance[1]) == 0.0
+
+
+def test_intervals_stay_within_0_and_1_and_have_the_level() -> None:
+    found = Share(np.array([0.5, 0.999, 1.0, 0.0]), np.array([1e-4, 1e-6, 1e-4, 0.0]), np.zeros(4))
+    lower, upper = found.interval(0.95)
+    assert upper[0] - lower[0] == pytest.approx(2 * 1.96 * 0.01, rel=0.01)
+    assert ((lower >= 0) & (upper <= 1) & (lower <= found.mean) & (found.mean <= upper)).all()
+    assert (lower[3], upper[3]) == (0.0, 0.0)
+
+
+def test_more_questions_have_narrower_intervals() -> None:
+    draws = np.random.default_rng(0).multinomial(5, [0.5, 0.3, 0.2], 20_000)
+    few, many = (draw_majorities(votes_of(draws[:size]), 0) for size in (1000, 20_000))
+    for of_few, of_many in ((few.right, many.right), (few.new_right, many.new_right)):
+        widths = [np.ptp(np.stack(each.interval(0.95)), axis=0)[2] for each in (of_few, of_many)]
+        assert widths[1] < 0.4 * widths[0]
 
 
 @pytest.mark.slow
@@ -143,6 +165,6 @@ def test_curves_of_many_questions_are_the_true_ones(weights: tuple[float, ...], 
         wins = wins / wins.sum(axis=2, keepdims=True)
         place = SIZES.tolist().index(size)
         agreed = wins[:, np.arange(1000), best].mean()
-        assert draws.agreed[:, :, place].mean() == pytest.approx(agreed, abs=0.025)
+        assert draws.agreed.mean[place] == pytest.approx(agreed, abs=0.025)
         if has_truth:
-            assert draws.right[:, :, place].mean() == pytest.approx(wins[:, :, 0].mean(), abs=0.025)
+            assert draws.right.mean[place] == pytest.approx(wins[:, :, 0].mean(), abs=0.025)

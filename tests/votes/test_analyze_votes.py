@@ -244,6 +244,52 @@ def test_weights_of_right_answers_help() -> None:
     assert ens_plugin.analyze_votes(answers, ["a0"] * 300, weight=weight).to_frame().maj_at_k[8.0] > plain + 0.05
 
 
+def test_weights_do_not_change_what_single_samples_are() -> None:
+    """One sample is its own majority, whatever its weight; pass@k counts samples."""
+    answers = drawn(100, 6, 0, (1, 1))
+    weight = np.where(answers == "a0", 0.9, 0.1)
+    columns = ["pass_at_k", "pass_hat_k"]
+    plain = ens_plugin.analyze_votes(answers, ["a0"] * 100).at(range(1, 7))
+    found = ens_plugin.analyze_votes(answers, ["a0"] * 100, weight=weight).at(range(1, 7))
+    assert found.maj_at_k[1.0] == pytest.approx((answers == "a0").mean())
+    assert found[columns].to_numpy() == pytest.approx(plain[columns].to_numpy())
+
+
+def test_unread_samples_may_have_no_weight() -> None:
+    answers = {
+        **{f"q{place}": ["r", "r", "a"] for place in range(50)},
+        **{f"u{place}": [None] * 3 for place in range(50)},
+    }
+    weight = {name: [0.0] * 3 if name.startswith("u") else [1.0] * 3 for name in answers}
+    found = ens_plugin.analyze_votes(answers, dict.fromkeys(answers, "r"), weight=weight).to_frame()
+    assert found.maj_at_k[3.0] == pytest.approx(0.5)
+    assert found.pass_at_k[1.0] == pytest.approx(1 / 3)
+
+
+def test_a_series_of_truths_belongs_to_the_names_of_the_questions() -> None:
+    """It has as many values as there are answers, by chance."""
+    names = [f"q{place}" for place in range(90)]
+    answers = {name: ["a", "a", "b"] for name in names[:30]}
+    truth = pd.Series(["a" if place < 30 else "b" for place in range(90)], index=names)
+    found = ens_plugin.analyze_votes(answers, truth).to_frame()
+    assert found.pass_at_k[1.0] == pytest.approx(2 / 3)
+
+
+def test_the_order_of_a_set_of_truths_does_not_matter() -> None:
+    answers = np.where(drawn(60, 5, 0, (2, 1)) == "a0", "yes", "no")
+    found = [
+        ens_plugin.analyze_votes(answers, [frozenset(several)] * 60).to_json()
+        for several in (["yes", "y"], ["y", "yes"])
+    ]
+    assert found[0] == found[1] == ens_plugin.analyze_votes(answers, ["yes"] * 60).to_json()
+
+
+def test_what_no_size_reaches_is_more_than_all() -> None:
+    found = ens_plugin.analyze_votes(drawn(100, 5, 0), ["a0"] * 100, tolerance=1e-12)
+    assert found.recommended_size > 1_000_000
+    assert "more than 1000000" in str(found)
+
+
 def test_weights_may_have_any_unit_and_order() -> None:
     answers = {f"q{place}": list(row) for place, row in enumerate(drawn(100, 6, 0))}
     rng = np.random.default_rng(0)
@@ -313,6 +359,9 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "two truths": (as_table().assign(truth=[str(place) for place in range(400)]), None, {}, "two values"),
     "weights of another shape": (ANSWERS, TRUTH, {"weight": np.ones((100, 3))}, "form of answers"),
     "negative weights": (ANSWERS, TRUTH, {"weight": -np.ones((100, 4))}, "from 0 on"),
+    "truths that are lists of lists": (ANSWERS, [[["4"], ["5"]]] * 100, {}, "cannot be compared"),
+    "a negative seed": (ANSWERS, TRUTH, {"random_state": -1}, "random_state"),
+    "one question": ([["a"] * 9], ["a"], {}, "of 1 question|There is 1 question"),
     "a tolerance above 1": (ANSWERS, TRUTH, {"tolerance": 1.5}, "tolerance must lie"),
     "normalize that fails": (ANSWERS, TRUTH, {"normalize": lambda answer: 1 / 0}, "normalize fails"),
     "missing question": (as_table().assign(question=None), None, {}, "no question"),

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ens_plugin.errors import EnsPluginError
-from ens_plugin.votes import VerdictReport, analyze_verdicts
+from ens_plugin.votes import VerdictReport, analyze_verdicts, verdicts
 
 RUNS = {f"case {place}": [True, True, place % 4 > 0] for place in range(40)}
 
@@ -58,17 +58,18 @@ def test_risks_of_cases_are_the_true_ones_on_average(n_cases: int, n_repeats: in
     assert np.mean(apart) == pytest.approx(0.0, abs=0.03)
 
 
+def test_a_crossing_is_another_sign_than_at_infinity() -> None:
+    """Of two draws, each with two sets of votes: the last column is infinity, and 0 is half of either."""
+    apart = np.array([[[0.1, -0.1, 0.2], [0.1, 0.0, 0.2]], [[-0.1, -0.2, 0.2], [-0.1, 0.1, -0.2]]])
+    assert verdicts._crossing(apart).tolist() == [0.25, 0.875, 0.0]
+
+
 @pytest.mark.slow
-def test_risk_of_a_suite_is_that_of_crossing_the_bound_on_average() -> None:
-    """Suites of other cases each time, whose pass rate lies near the bound."""
-    told, true = [], []
-    for seed in range(30):
-        chances = np.random.default_rng(seed).beta(3, 1, 100)
-        told.append(analyze_verdicts(judged(chances, 5, seed), least_pass_rate=0.85).risk_at(5)["suite"])
-        runs = np.random.default_rng(seed + 99).binomial(5, chances, (2000, 100)) > 2
-        true.append(np.mean((runs.mean(axis=1) >= 0.85) != (np.mean(chances > 0.5) >= 0.85)))
-    # Of 30 suites the true mean has a standard error of 0.08.
-    assert np.mean(told) == pytest.approx(np.mean(true), abs=0.16)
+def test_a_suite_far_from_its_bound_is_stable_and_one_close_to_it_is_not() -> None:
+    chances = np.repeat([0.97, 0.05], [320, 80])
+    risks = [analyze_verdicts(judged(chances, 5, 0), least_pass_rate=bound).risk_at(5)["suite"] for bound in (0.7, 0.8)]
+    assert risks[0] < 0.01
+    assert risks[1] > 0.05
 
 
 def test_equal_systems_have_no_sure_winner_and_unlike_ones_have() -> None:
@@ -93,6 +94,36 @@ def test_more_repeats_than_needed_are_stable_and_fewer_are_not() -> None:
     assert analyze_verdicts(judged(np.repeat([0.99, 0.01], 30), 9, 0)).is_stable
 
 
+def test_cases_of_few_repeats_are_judged_by_these() -> None:
+    """One case of many repeats makes no other one stable."""
+    chances = np.random.default_rng(0).beta(1.5, 1.5, 60)
+    rows = judged(chances, 3, 0)
+    assert not analyze_verdicts(rows).is_stable
+    found = analyze_verdicts([*rows, [True] * 1001])
+    assert not found.is_stable
+    assert "3 to 1001 repeats" in str(found)
+
+
+@pytest.mark.parametrize("rate", [0.5, 1])
+def test_a_suite_passes_by_its_pass_rate(rate: float) -> None:
+    found = analyze_verdicts([[False] * 9] * 40, least_pass_rate=rate)
+    assert found.is_stable
+    assert not found.passes
+
+
+def test_of_more_than_two_systems_each_has_cases_of_its_own() -> None:
+    rows = [(f"q{case}", system, system != "C") for case in range(20) for system in "ABC" for _ in range(3)]
+    found = analyze_verdicts(pd.DataFrame(rows, columns=["question", "system", "answer"]))
+    assert (found.n_cases, found.n_repeats) == (60, 3)
+    assert found.pass_rate == pytest.approx(2 / 3)
+
+
+def test_of_two_systems_the_first_is_the_baseline() -> None:
+    rows = [(f"q{case}", system, system == "new" or case > 9) for case in range(20) for system in ("old", "new")] * 3
+    found = analyze_verdicts(pd.DataFrame(rows, columns=["question", "system", "answer"]))
+    assert found.gain == pytest.approx(0.5)
+
+
 def test_texts_are_narrow_and_json_is_whole() -> None:
     found: VerdictReport = analyze_verdicts(RUNS, {case: [True] * 3 for case in RUNS}, least_pass_rate=0.9)
     assert max(map(len, str(found).splitlines())) <= 80
@@ -107,8 +138,10 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "scores without a bound": ([[0.4, 0.7]] * 30, None, {}, "passes_from"),
     "one repeat": ([[True]] * 30, None, {}, "Repeat each"),
     "no verdicts": ([[None, None]] * 30, None, {}, "0 cases have verdicts"),
-    "other cases": (RUNS, {"another": [True] * 3, "b": [True] * 3}, {}, "not in both systems"),
+    "other cases": (RUNS, {"another": [True] * 3, "b": [True] * 3}, {}, "has no verdict in one system"),
     "a rate in percent": (RUNS, None, {"least_pass_rate": 90}, "least_pass_rate must lie"),
+    "no score": (RUNS, None, {"passes_from": float("nan")}, "NaN"),
+    "a negative seed": (RUNS, None, {"random_state": -1}, "random_state"),
     "a risk of 0": (RUNS, None, {"max_risk": 0.0}, "max_risk must lie"),
 }
 
