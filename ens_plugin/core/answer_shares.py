@@ -299,15 +299,17 @@ def _fit(
     fitted = minimize(loss, np.zeros(basis.shape[1]), jac=True, method="L-BFGS-B").x
     density = _density(fitted, basis)
     scores = (likelihood * density / (likelihood @ density)[:, None]) @ basis - density @ basis
-    information = scores.T @ (scores * counts[:, None]) + PENALTY * np.eye(fitted.size)
-    spread = scores.T @ (scores * counts[:, None])
+    penalty = PENALTY * np.eye(fitted.size)
+    information = scores.T @ (scores * counts[:, None])
+    spread = information
     if groups is not None:
         # Questions of one group are not independent.
         summed = np.zeros((int(groups.max()) + 1, fitted.size))
         np.add.at(summed, groups, scores[kind])
         spread = summed.T @ summed
-    inverse = np.linalg.inv(information)
-    return fitted, inverse @ spread @ inverse
+    # What the votes do not tell of is as uncertain as the penalty says; 95 % intervals without it hold 90 %.
+    inverse = np.linalg.inv(information + penalty)
+    return fitted, inverse @ (spread + penalty) @ inverse
 
 
 def draw_majorities(votes: AnswerVotes, random_state: int | None, votes_per_sample: float = 1.0) -> ShareDraws:

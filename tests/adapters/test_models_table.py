@@ -223,7 +223,7 @@ def test_spark(name: str, session: Any) -> None:  # noqa: F811  (the fixture)
     frame = session.createDataFrame(pd.DataFrame(FRESH, columns=COLUMNS).assign(label=y))
 
     def run() -> object:
-        return spark.analyze(model, frame, label_col="label", feature_cols=COLUMNS, data="holdout")
+        return spark.analyze(model, frame, label_col="label", feature_cols=COLUMNS)
 
     if TABLE[name]["Spark"]:
         run()

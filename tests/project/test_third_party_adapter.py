@@ -104,7 +104,7 @@ fresh, labels = load_breast_cancer(return_X_y=True)
 fresh, labels = fresh[300:, :5], labels[300:]
 session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 frame = session.createDataFrame(pd.DataFrame(fresh, columns=list("abcde")).assign(y=labels))
-report = spark.analyze(model, frame, label_col="y", feature_cols=list("abcde"), data="holdout")
+report = spark.analyze(model, frame, label_col="y", feature_cols=list("abcde"))
 expected = ens_plugin.analyze(model, fresh, labels, data="holdout").error
 assert abs(report.error - expected) < 1e-9, (report.error, expected)
 session.stop()

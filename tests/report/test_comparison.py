@@ -219,7 +219,7 @@ def test_the_interval_of_a_paired_difference_covers_that_on_fresh_rows() -> None
         ]
         difference = np.subtract(*(np.mean(forest.predict(fresh) != truth) for forest in forests[::-1]))
         found = ens_plugin.compare(
-            [ens_plugin.analyze(forest, rows, labels) for forest in forests], ["a", "b"]
+            {name: ens_plugin.analyze(forest, rows, labels) for name, forest in zip("ab", forests, strict=True)}
         ).differences["b"]
         held += found.lower <= difference <= found.upper
         widths.append(found.upper - found.lower)

@@ -283,7 +283,7 @@ def test_threads_that_draw_leave_the_users_style_alone() -> None:
     filters, settings = list(warnings.filters), dict(plt.rcParams)
     with ThreadPoolExecutor(2) as pool:
         drawn = list(pool.map(report_figures, [REPORTS["classification"], REPORTS["regression"]]))
-    assert [len(figures) for figures in drawn] == [3, 3]
+    assert [len(figures) for figures in drawn] == [2, 2]
     assert dict(plt.rcParams) == settings
     assert warnings.filters == filters
 
