@@ -31,7 +31,7 @@ SIZES = (32.0, 64.0, np.inf)
 TOLERANCE = 0.01
 GRID = np.unique(np.geomspace(1, 2_001, 20).astype(int) // 2 * 2 + 1)
 TRIED = (
-    "the row model of forests (votes on recoded labels), EM of a grid with 20 to 500 steps, the same smoothed in each "
+    "EM of a grid with 20 to 500 steps, the same smoothed in each "
     "step, polynomials of fewer powers: larger bias on these eight kinds, or larger errors. Where no question is close "
     "to a tie, every smooth density has some that are, and its limit is too low"
 )
