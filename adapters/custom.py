@@ -30,12 +30,10 @@ from ens_plugin.adapters.members import (
 )
 from ens_plugin.adapters.trees import RowOrigin, judge_origin
 from ens_plugin.core.bags import BagProof, Bags
-from ens_plugin.core.validation import LARGEST_VALUE, FloatArray, IntArray, as_array, counted, shown
+from ens_plugin.core.validation import LARGEST_VALUE, as_array, counted, shown
 from ens_plugin.errors import BagError, DataMismatchError, InputError
 from ens_plugin.findings import Finding
 
-# Code of an answer that was not given.
-MISSING = -1
 # A position above it is damage, as of a pointer read as a number.
 MAX_ROWS = 2**40
 # How members are averaged, or vote; the kind of what they output; and the dimensions of outputs.
@@ -534,44 +532,3 @@ def _no_bags() -> BagError:
         "This CustomEnsemble was made without bags (in_bag=None), so no row is known to be out of bag. Give "
         'the rows each member was trained on, or pass data="holdout" with rows no member was trained on.'
     )
-
-
-class AnswerEnsemble(CustomEnsemble):
-    """Answers to questions as votes of exchangeable members: member b has given the b-th answer to each question."""
-
-    # Codes are -1 where there is no answer, and all below `n_codes`.
-
-    def __init__(self, codes: IntArray, n_codes: int, weight: FloatArray | None = None) -> None:
-        self.has_answer = codes != MISSING
-        outputs = np.where(self.has_answer, codes, 0)
-        super().__init__(outputs, None, aggregation="vote", classes=np.arange(n_codes))
-        self.weight = weight
-        if weight is not None:
-            self.aggregation = "mean_score"
-
-    def member_outputs(self, member: int, rows: Any) -> NDArray[Any]:
-        """Return one sample's codes for some questions; with weights, the weight at each code, (n_rows, n_codes)."""
-        codes: NDArray[Any] = super().member_outputs(member, rows)
-        if self.weight is None:
-            return codes
-        assert self.classes is not None
-        scores = np.zeros((codes.size, self.classes.size))
-        scores[np.arange(codes.size), codes] = self.weight[member, rows[:, 0]]
-        return scores
-
-
-class AnswerAdapter(CustomAdapter):
-    """Adapter of an :class:`AnswerEnsemble`, whose questions may have different numbers of samples."""
-
-    @classmethod
-    def accepts(cls, model: object) -> bool:
-        """Return whether `model` is an AnswerEnsemble."""
-        return isinstance(model, AnswerEnsemble)
-
-    def block(self, features: Any, bags: Bags | None, rows: slice) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the samples' outputs for a block of questions, and which of them have an answer."""
-        return self.outputs(features), self.model.has_answer[:, features[:, 0]]
-
-    def verify_rows(self, features: Any, y: ArrayLike | None) -> RowOrigin:
-        """Return "fresh": nothing was trained on these questions that would vote."""
-        return "fresh"

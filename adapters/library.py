@@ -61,8 +61,6 @@ class Library:
     library : str
         Import name of the model library.  Autologging treats a fit that code of this package starts as a part of
         another fit, so programs that train models must not be in the same package.
-    size_parameters : tuple of str
-        Names of the parameters of an estimator that may be its number of members, tried in this order.
     flavor : Flavor or None
         How MLflow saves its models; None where MLflow logs them as those of another library, such as scikit-learn.
     works_in_fork : bool
@@ -79,8 +77,8 @@ class Library:
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> from ens_plugin.adapters import Library, find_library
     >>> found = find_library(RandomForestRegressor())
-    >>> found.library, found.size_parameters, found.flavor.module
-    ('sklearn', ('n_estimators',), 'mlflow.sklearn')
+    >>> found.library, found.flavor.module
+    ('sklearn', 'mlflow.sklearn')
 
     A library with a format of its own:
 
@@ -101,7 +99,6 @@ class Library:
     """
 
     library: ClassVar[str]
-    size_parameters: ClassVar[tuple[str, ...]] = ("n_estimators",)
     flavor: ClassVar[Flavor | None] = None
     works_in_fork: ClassVar[bool] = False
     title: ClassVar[str]

@@ -39,7 +39,6 @@ class XGBoost(Library):
     """The library XGBoost: its ``train``, scikit-learn interface and model files."""
 
     library: ClassVar[str] = "xgboost"
-    size_parameters: ClassVar[tuple[str, ...]] = ("num_parallel_tree", "n_estimators")
     title: ClassVar[str] = "XGBoost"
     flavor: ClassVar[Flavor | None] = Flavor("xgboost", "mlflow.xgboost", "xgb_model")
     requirement: ClassVar[str] = "ens-plugin[xgboost]"

@@ -107,12 +107,6 @@ class MetricRows:
         is_told = found == "log" and bool(np.all(self.positive_members[known] == self.trials[known]))
         return "" if is_told else found
 
-    def without_members(self, left_out: NDArray[np.bool_]) -> MetricRows:
-        """Return the same rows with the other members only; `left_out` has shape (n_members,)."""
-        block = self.sample.block
-        others = replace(block, outputs=block.outputs[~left_out], counted=block.counted[~left_out])
-        return replace(self, sample=replace(self.sample, block=others))
-
     @cached_property
     def mean(self) -> FloatArray:
         """Return the mean output of each row over its members, or what else they predict together."""

@@ -44,14 +44,6 @@ def size_interval(draws: FloatArray, level: float, max_size: int) -> tuple[int, 
     return int(min(low, max_size)), None if high > max_size else int(high)
 
 
-def interval_of_draws(draws: FloatArray, size: int | None, max_size: int, level: float) -> tuple[int, int | None]:
-    """Return the interval of a size from draws of it, infinite where above `max_size`; it holds the size itself."""
-    low, high = size_interval(draws, level, max_size)
-    if size is None:
-        return low, None
-    return min(low, size), None if high is None else max(high, size)
-
-
 @dataclass(frozen=True, eq=False)
 class DrawnCurve:
     """A quantity by the number of members, and draws of it: the :class:`~ens_plugin.analysis.sizes.SizeLaw` of it.

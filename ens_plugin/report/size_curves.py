@@ -27,7 +27,7 @@ from ens_plugin.report.text import (
 )
 
 # From Okabe and Ito's palette, distinct in every common kind of colour vision; green darkened for thin lines.
-BLUE, ORANGE, GREEN, INK, GREY = "#0072B2", "#E69F00", "#007A5A", "#222222", "#666666"
+BLUE, GREEN, INK, GREY = "#0072B2", "#007A5A", "#222222", "#666666"
 # The property cycle of axes that are made here.
 PALETTE = (BLUE, "#D55E00", GREEN, "#A6498C", "#2F9FD8", "#B8860B")
 

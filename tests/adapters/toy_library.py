@@ -36,7 +36,7 @@ class ToyForest(RegressorMixin, BaseEstimator):
 
 
 class ToyAdapter(EnsembleAdapter, Library):
-    library, size_parameters = __name__, ("n_trees",)
+    library = __name__
     accepts = staticmethod(lambda model: isinstance(model, ToyForest))
     fit_sites = staticmethod(lambda: fit_methods(ToyForest))
     trainer = staticmethod(lambda estimator: lambda *given: retrain("n_trees", *given))

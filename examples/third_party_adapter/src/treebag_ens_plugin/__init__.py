@@ -42,7 +42,6 @@ class TreeBagAdapter(EnsembleAdapter, Library):
     """
 
     library: ClassVar[str] = "treebag"
-    size_parameters: ClassVar[tuple[str, ...]] = ("n_trees",)
 
     @classmethod
     def accepts(cls, model: object) -> bool:
