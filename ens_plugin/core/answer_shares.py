@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, gammaln, ndtri
 
-from ens_plugin.core.validation import FloatArray, IntArray
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray
 
 # Edges of cells at equal distances of asin(sqrt(share)), at which the votes of a share have the same variance.
 RIGHT_EDGES = np.sin(np.linspace(0.0, np.pi / 2.0, 17)) ** 2
@@ -56,11 +56,11 @@ MOST_QUESTIONS = 1000
 N_PARTS = 8
 # Answers with the largest shares, which are told apart where votes are drawn.
 N_RIVALS = 6
-
-
 # What other answers than two can have of the shares where two are possible.
 ONE_ANSWER = 1e-9
 SMALLEST = 1e-300
+# Part of a size that its powers may be off by.
+ROUNDING = 1e-9
 # A ratio whose exponential is still finite where hundreds are added.
 LARGEST_LOG = 690.0
 # Numbers of samples that are tabulated; between them figures are interpolated in the logarithm of the size.
@@ -157,18 +157,12 @@ class _Grid:
         axes = [np.arcsin(np.sqrt(edges.mean(axis=1))) for edges in (self.right, self.rival)]
         places = [place.reshape(-1) for place in np.meshgrid(*axes, np.log(self.concentration), indexing="ij")]
         scaled = [(place - place.mean()) / (np.ptp(place) or 1.0) for place in places]
-        powers = {
-            tuple(np.bincount(chosen, minlength=3)[:3])
-            for degree in range(1, max(POWERS) + 1)
-            for chosen in combinations_with_replacement(range(3), degree)
-        }
-        columns = [np.ones(places[0].size)]
-        for power in sorted(powers, key=lambda each: (sum(each), each)):
-            is_product = np.count_nonzero(power) > 1
-            if all(own <= most for own, most in zip(power, POWERS, strict=True)) and not (
-                is_product and sum(power) > MOST_POWERS
-            ):
-                columns.append(np.prod([place**own for place, own in zip(scaled, power, strict=True)], axis=0))
+        powers = sorted(product(*(range(most + 1) for most in POWERS)), key=lambda each: (sum(each), each))
+        columns = [
+            np.prod([place**own for place, own in zip(scaled, power, strict=True)], axis=0)
+            for power in powers
+            if np.count_nonzero(power) < 2 or sum(power) <= MOST_POWERS
+        ]
         # Questions that are never answered right are a kind of their own.
         columns.append((self.right[:, 1] == 0.0).repeat(places[0].size // len(self.right)).astype(np.float64))
         # Of a single cell there are no powers.
@@ -224,8 +218,7 @@ def _records(counts: FloatArray, grid: _Grid) -> _Records:
     )
     rivals = _log_rivals(pairs, grid)
     pair = pair.reshape(wrong.shape)
-    with np.errstate(over="ignore"):
-        ratio = np.exp(np.minimum(rivals, LARGEST_LOG))
+    ratio = np.exp(np.minimum(rivals, LARGEST_LOG))
     total = 1.0 + np.where((wrong > 0)[..., None, None], ratio[pair], 0.0).sum(axis=1)
     log_rest = (
         _log_mean(np.zeros_like(n_wrong), n_wrong, grid.rival)[:, :, None]
@@ -312,7 +305,21 @@ def _fit(
     return fitted, inverse @ (spread + penalty) @ inverse
 
 
-def draw_majorities(votes: AnswerVotes, random_state: int | None, votes_per_sample: float = 1.0) -> ShareDraws:
+def first_within(distance: FloatArray, allowed: float, sizes: IntArray = SIZES) -> float:
+    """Return the size from which on a distance at these sizes is no longer above the allowed one; else infinity."""
+    above = np.flatnonzero(distance > allowed)
+    if not above.size:
+        return float(sizes[0])
+    last = int(above[-1])
+    if last == sizes.size - 1:
+        return np.inf
+    # Between two sizes the distance is interpolated in the logarithm of the size.
+    before, after = distance[last], distance[last + 1]
+    share = min((before - allowed) / max(before - after, NEGLIGIBLE), 1.0)
+    return float(np.ceil(sizes[last] * (sizes[last + 1] / sizes[last]) ** share - ROUNDING))
+
+
+def draw_majorities(votes: AnswerVotes, random_state: int, votes_per_sample: float = 1.0) -> ShareDraws:
     """Return what majorities of each size do, by draws of the shares of the answers to these questions."""
     rng = np.random.default_rng(random_state)
     grid = _grid(votes)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ens_plugin.core.answer_shares import SIZES, Share, ShareDraws, draw_majorities
+from ens_plugin.analysis.arguments import as_seed
+from ens_plugin.core.answer_shares import SIZES, Share, ShareDraws, draw_majorities, first_within
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     STANDARD_ERRORS,
     FloatArray,
     IntArray,
     as_chance,
-    as_count,
     as_numbers,
     counted,
     shown,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # Of a printed result: sizes relative to the samples there are.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# The chance of another majority from which on a question is undecided.
+UNDECIDED = 0.05
 DOUBTED = "Do not use these figures."
 # A size that stands for all larger ones.
 MORE_THAN_TABULATED = int(SIZES[-1]) + 1
@@ -244,8 +246,7 @@ def analyze_votes(
     allowed, level = as_chance(tolerance, "tolerance"), as_chance(interval_level, "interval_level")
     found = count_answers(read_answers(answers, truth, weight, groups), normalize)
     _refuse_single(found)
-    seed = None if random_state is None else as_count(random_state, "random_state", 0)
-    draws = draw_majorities(found.votes, seed, found.votes_per_sample)
+    draws = draw_majorities(found.votes, as_seed(random_state), found.votes_per_sample)
     wanted = draws.right if found.votes.has_truth else draws.agreed
     size, interval = _size_within(wanted, allowed, level)
     return VoteReport(
@@ -359,22 +360,8 @@ def _size_within(wanted: Share, tolerance: float, level: float) -> tuple[int, tu
     middle, lower, upper = wanted.distance(level)
     nearest = np.where(lower * upper <= 0.0, 0.0, np.minimum(np.abs(lower), np.abs(upper)))
     farthest = np.maximum(np.abs(lower), np.abs(upper))
-    first, size, last = (_first_within(each, tolerance) for each in (nearest, np.abs(middle), farthest))
+    first, size, last = (tabulated(first_within(each[:-1], tolerance)) for each in (nearest, np.abs(middle), farthest))
     return size, (min(first, size), max(last, size))
-
-
-def _first_within(distance: FloatArray, tolerance: float) -> int:
-    """Return the smallest size after the last one whose distance is above the tolerance."""
-    above = np.flatnonzero(distance[:-1] > tolerance)
-    if not above.size:
-        return 1
-    last = int(above[-1])
-    if last == SIZES.size - 1:
-        return MORE_THAN_TABULATED
-    # Between two sizes the distance is interpolated in the logarithm of the size.
-    before, after = distance[last], distance[last + 1]
-    share = (before - tolerance) / max(before - after, 1e-12)
-    return math.ceil(float(SIZES[last] * (SIZES[last + 1] / SIZES[last]) ** min(share, 1.0)) - 1e-9)
 
 
 def _undecided(found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
@@ -382,7 +369,7 @@ def _undecided(found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
     counts = found.votes.counts
     order = np.argsort(-counts, axis=1, kind="stable")[:, :2]
     rows = np.arange(len(counts))[:, None]
-    shares = counts[rows, order] / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
+    shares = counts[rows, order] / np.maximum(counts.sum(axis=1, keepdims=True), NEGLIGIBLE)
     names = found.names[rows, order]
     names[counts[rows, order] == 0] = None
     table = pd.DataFrame(
@@ -390,7 +377,7 @@ def _undecided(found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
          "chance": draws.overturned},
         index=found.questions,
     )  # fmt: skip
-    return table[table["chance"] >= 0.05].sort_values("chance", ascending=False, kind="stable")
+    return table[table["chance"] >= UNDECIDED].sort_values("chance", ascending=False, kind="stable")
 
 
 def _doubts(found: CountedAnswers) -> tuple[Finding, ...]:
@@ -398,7 +385,7 @@ def _doubts(found: CountedAnswers) -> tuple[Finding, ...]:
     if not found.votes.has_truth:
         return ()
     n_samples, counts = found.n_samples, found.votes.counts
-    share = counts[:, 0] / np.maximum(counts.sum(axis=1), 1e-12)
+    share = counts[:, 0] / np.maximum(counts.sum(axis=1), NEGLIGIBLE)
     if not share.any():
         sentence = (
             "No sample of any question gives the true answer. Check that answers and true ones are in one form, for "
@@ -422,7 +409,7 @@ def _doubts(found: CountedAnswers) -> tuple[Finding, ...]:
 def _are_alike(one: FloatArray, other: FloatArray) -> bool:
     """Return whether two means differ by no more than a few standard errors."""
     variance = sum(float(each.var(ddof=1)) / each.size if each.size > 1 else 0.25 for each in (one, other))
-    return abs(float(one.mean() - other.mean())) <= STANDARD_ERRORS * math.sqrt(max(variance, 1e-12))
+    return abs(float(one.mean() - other.mean())) <= STANDARD_ERRORS * math.sqrt(max(variance, NEGLIGIBLE))
 
 
 def _notes(found: CountedAnswers) -> tuple[Finding, ...]:
@@ -467,11 +454,18 @@ def _more(found: VoteReport) -> str:
     point = f"{100 * found.tolerance:.3g} {'point' if found.tolerance == 0.01 else 'points'}"
     what = f"within {point} of infinitely many" if found.has_truth else f"at most {point} other than infinitely many"
     verb = "is" if size == 1 else "are"
-    needed = f"{_size(size)} {'sample' if size == 1 else 'samples'} to each question {verb} {what}"
-    return f"{'Yes' if size > found.n_samples else 'No'}: {needed} ({level} interval {_size(first)} to {_size(last)})."
+    needed = f"{size_text(size)} {'sample' if size == 1 else 'samples'} to each question {verb} {what}"
+    more = "Yes" if size > found.n_samples else "No"
+    return f"{more}: {needed} ({level} interval {size_text(first)} to {size_text(last)})."
 
 
-def _size(size: int) -> str:
+def tabulated(size: float) -> int:
+    """Return a number of samples; infinity as one more than the largest that is tabulated."""
+    return MORE_THAN_TABULATED if math.isinf(size) else int(size)
+
+
+def size_text(size: int) -> str:
+    """Return a number of samples as text."""
     return f"more than {SIZES[-1]}" if size == MORE_THAN_TABULATED else str(size)
 
 

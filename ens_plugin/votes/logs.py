@@ -25,6 +25,7 @@ import pandas as pd
 
 from ens_plugin.core.validation import one_line, shown
 from ens_plugin.errors import InputError
+from ens_plugin.votes.answers import UNREAD
 
 Record = dict[str, Any]
 Row = tuple[Any, list[Any], Any, str | None]  # case, answers, truth, and the system that was asked
@@ -37,7 +38,6 @@ OTHER_COMPRESSION = (
     "it is compressed in a way that this Python cannot read. Install zipfile-zstd, or convert the log: inspect log "
     "convert --to json --output-dir FOLDER FILE"
 )
-INVALID = "[invalid]"  # what filters of lm-evaluation-harness leave where they find nothing
 FAILED = 2  # the reason of promptfoo for a result that is an error, and no verdict
 ARRAYS = (("samples",), ("results", "results"))  # that hold the records of documents
 # Text that a compressed file may unpack to: real logs take 5 to 30 times their size, and small ones any.
@@ -338,7 +338,7 @@ def _of_harness(lines: Iterator[Record]) -> Iterator[Row]:
             if filtered != own:
                 raise _UnreadableError(f"{name} no line of the filter {shown(own, 40)}")
             read[document], left = said, _left(_part(line, "filtered_resps", list), responses)
-            answers = [None if answer == INVALID else answer for answer in left]
+            answers = [None if answer == UNREAD else answer for answer in left]
             yield document, answers, _accepted(_listed(line.get("target"))), None
 
 

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_chance, as_count, as_numbers, counted, shown
+from ens_plugin.analysis.arguments import as_seed
+from ens_plugin.core.answer_shares import ROUNDING, SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_chance, as_numbers, counted, shown
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import brief
 from ens_plugin.report.text import aligned, level_text, markdown_table, wrapped
+from ens_plugin.votes.analyze import size_text, tabulated
 from ens_plugin.votes.answers import AnswerTable, is_unread, read_answers
 
 PASSED = ("pass", "passed", "true", "yes", "correct", "y")
@@ -46,7 +48,8 @@ class VerdictReport:
         infinitely many repeats; `suite`, that the pass rate comes to lie on the other side of `least_pass_rate`, where
         one is given; and `winner`, that the other one of two systems wins, where there are two.
     repeats : dict of str to int
-        The smallest number of repeats from which on each of these risks is below `max_risk`.
+        The smallest number of repeats from which on each of these risks is below `max_risk`; 1000001 where that is
+        above a million.
     cases : DataFrame
         The cases by name, those most in doubt first.  Columns: `passed`, the share of repeats; `verdict`, True, False
         or None at a tie; and `chance`, that infinitely many repeats have the other verdict.
@@ -108,21 +111,7 @@ class VerdictReport:
 
     def to_json(self) -> str:
         """Return the attributes by name as JSON; the tables are lists of rows."""
-        content = {
-            name: getattr(self, name)
-            for name in (
-                "n_cases",
-                "n_repeats",
-                "fewest_repeats",
-                "pass_rate",
-                "interval_level",
-                "max_risk",
-                "least_pass_rate",
-                "gain",
-            )
-        }
-        content["pass_rate_interval"] = list(self.pass_rate_interval)
-        content |= {"repeats": self.repeats, "is_stable": self.is_stable, "passes": self.passes}
+        content = {**vars(self), "is_stable": self.is_stable, "passes": self.passes}
         content["risks"] = self.risks.reset_index(names="repeats").to_dict("records")
         content["cases"] = [
             {"case": str(case), **row}
@@ -185,7 +174,7 @@ def analyze_verdicts(
     [False, True]
     """
     allowed, level = as_chance(max_risk, "max_risk"), as_chance(interval_level, "interval_level")
-    bound, seed = _bound(least_pass_rate), None if random_state is None else as_count(random_state, "random_state", 0)
+    bound, seed = _bound(least_pass_rate), as_seed(random_state)
     passing = None if passes_from is None else float(as_numbers([passes_from], "passes_from")[0])
     if passing is not None and math.isnan(passing):
         raise InputError("passes_from is NaN, which no score reaches; pass the score from which on a case passes.")
@@ -198,8 +187,7 @@ def analyze_verdicts(
     gain = None
     if baseline is not None:
         other = _aligned(_counted(read_answers(baseline, None, None, None), passing), cases)
-        other_seed = None if seed is None else seed + 1
-        risks["winner"] = _crossing(draws.drawn - _draws(other, other_seed).drawn)
+        risks["winner"] = _crossing(draws.drawn - _draws(other, seed + 1).drawn)
         gain = float(_passes(counts).mean() - _passes(other).mean())
     lower, upper = (each[-1] for each in draws.right.interval(level))
     table = pd.DataFrame({name: risk[:-1] for name, risk in risks.items()}, index=pd.Index(SIZES, name="repeats"))
@@ -240,7 +228,7 @@ def _systems(verdicts: Any, baseline: Any) -> tuple[Any, Any]:
     return parts[1], parts[0]
 
 
-def _draws(counts: FloatArray, random_state: int | None) -> ShareDraws:
+def _draws(counts: FloatArray, random_state: int) -> ShareDraws:
     return draw_majorities(AnswerVotes(counts, has_truth=True, n_answers=2), random_state)
 
 
@@ -295,22 +283,15 @@ def _passes(counts: FloatArray) -> FloatArray:
 def _crossing(apart: FloatArray) -> FloatArray:
     """Return the chance at each size that a difference has another sign than at infinity; half where one is 0."""
     # A pass rate that equals the bound meets it, up to rounding of its decimals.
-    sign = np.sign(np.where(np.abs(apart) < 1e-9, 0.0, apart))
+    sign = np.sign(np.where(np.abs(apart) < ROUNDING, 0.0, apart))
     return np.asarray(np.abs(sign - sign[:, :, -1:]).mean(axis=(0, 1)) / 2.0)
 
 
 def _first_below(risk: FloatArray, allowed: float) -> int:
     """Return the smallest odd number of repeats from which on a risk is no longer above the allowed one."""
-    sizes = SIZES[(SIZES % 2 == 1) | (SIZES > 8)]
-    above = np.flatnonzero(risk[np.isin(SIZES, sizes)] > allowed)
-    if not above.size:
-        return 1
-    last = int(above[-1])
-    if last == sizes.size - 1:
-        return int(sizes[-1])
-    before, after = risk[np.isin(SIZES, sizes)][last : last + 2]
-    share = (before - allowed) / max(before - after, 1e-12)
-    found = int(np.ceil(sizes[last] * (sizes[last + 1] / sizes[last]) ** min(share, 1.0) - 1e-9))
+    # The small even sizes tie.
+    chosen = (SIZES % 2 == 1) | (SIZES > 8)
+    found = tabulated(first_within(risk[chosen], allowed, SIZES[chosen]))
     return found + 1 - found % 2
 
 
@@ -347,7 +328,7 @@ def _sentences(found: VerdictReport) -> list[str]:
         verb = "is" if needed == 1 else "are"
         lines.append(
             f"The chance that {what} than with infinitely many repeats is {100 * now[name]:.1f} %; for at most "
-            f"{100 * found.max_risk:g} %, {counted(needed, 'repeat')} {verb} needed."
+            f"{100 * found.max_risk:g} %, {size_text(needed)} repeat{'s' * (needed != 1)} {verb} needed."
         )
     return lines
 

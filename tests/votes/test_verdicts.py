@@ -128,6 +128,12 @@ def test_of_two_systems_the_first_is_the_baseline() -> None:
     assert found.gain == pytest.approx(0.5)
 
 
+def test_a_risk_that_no_number_of_repeats_allows_is_said_so() -> None:
+    found = analyze_verdicts([[True, False] * 3] * 100, max_risk=1e-9)
+    assert found.repeats["case"] > 1_000_000
+    assert "more than 1000000 repeats" in str(found).replace("\n  ", " ")
+
+
 def test_texts_are_narrow_and_json_is_whole() -> None:
     found: VerdictReport = analyze_verdicts(RUNS, {case: [True] * 3 for case in RUNS}, least_pass_rate=0.9)
     assert max(map(len, str(found).splitlines())) <= 80
