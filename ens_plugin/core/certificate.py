@@ -26,6 +26,10 @@ and each multiplies it by 1 + b.  In any order, the wealth is therefore at least
 which is smallest where m is the runner-up.  It does not depend on the number of labels: others may still get a first
 vote.
 
+**With a known end.**  Of at most n votes, a wrong label has at most the chance of n even tosses to reach the counts
+that settle: with a smaller share of the votes, or fewer of them, it is smaller.  That chance is summed exactly, and is
+below Ville's bound, which holds for ever.  So the level is raised until the chance is the wanted one.
+
 References
 ----------
 Ville, J. (1939). Étude critique de la notion de collectif. Gauthier-Villars.
@@ -36,6 +40,7 @@ Statistical Society B 86, 1-27.
 
 from __future__ import annotations
 
+from functools import cache
 from numbers import Real
 
 import numpy as np
@@ -47,6 +52,9 @@ from ens_plugin.errors import InputError
 # The best rate for a share p of two labels' votes is 2 p - 1.  Unanimous votes take the highest, which has more weight.
 RATES = np.geomspace(0.06, 0.98, 12)
 WEIGHTS = np.append(np.full(RATES.size - 1, 0.9 / RATES.size), 0.1 + 0.9 / RATES.size)
+
+# The raised level is below the first and found to this part of the wanted one.
+HIGHEST_LEVEL, LEVEL_STEP = 0.5, 0.01
 
 
 def as_level(value: float) -> float:
@@ -63,7 +71,31 @@ def log_wealth(ahead: ArrayLike, behind: ArrayLike) -> FloatArray:
     return np.asarray(np.logaddexp.reduce(by_rate, axis=-1))
 
 
-def is_settled(counts: ArrayLike, level: float) -> BoolArray:
+@cache
+def level_with_end(level: float, n_votes: int) -> float:
+    """Return the level at which the wealth of at most so many votes is wrong with a chance of at most `level`."""
+    ahead = np.arange(n_votes + 1)
+    wealth = np.full((n_votes, n_votes + 1), -np.inf)
+    for n in range(1, n_votes + 1):
+        wealth[n - 1, : n + 1] = log_wealth(ahead[: n + 1], n - ahead[: n + 1])
+
+    def chance(raised: float) -> float:
+        """Return the chance that even tosses ever settle one of two labels."""
+        open_counts, settled = np.eye(1, n_votes + 1)[0], 0.0
+        for is_reached in wealth >= -np.log(raised):
+            open_counts = (open_counts + np.append(0.0, open_counts[:-1])) / 2.0
+            settled += float(open_counts[is_reached].sum())
+            open_counts[is_reached] = 0.0
+        return settled
+
+    low, high = level, HIGHEST_LEVEL
+    while high - low > LEVEL_STEP * level:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if chance(middle) <= level else (low, middle)
+    return low
+
+
+def is_settled(counts: ArrayLike, level: float, n_votes: int | None = None) -> BoolArray:
     """Return for which rows the label with most votes is proved to be that of infinitely many members.
 
     It may be called after every vote, and counting may stop whenever one likes: for each row, the chance that another
@@ -76,6 +108,8 @@ def is_settled(counts: ArrayLike, level: float) -> BoolArray:
         without a column may still come.
     level : float
         Highest chance of a wrong label for one row, in (0, 0.5).
+    n_votes : int, optional
+        The most votes there will ever be for a row.  By default there is no end.
 
     Returns
     -------
@@ -92,7 +126,8 @@ def is_settled(counts: ArrayLike, level: float) -> BoolArray:
     >>> is_settled([[6, 0], [9, 0], [40, 10], [300, 290]], 0.01).tolist()
     [False, True, True, False]
     """
-    votes, needed = _as_counts(counts), -np.log(as_level(level))
+    votes, allowed = _as_counts(counts), as_level(level)
+    needed = -np.log(allowed if n_votes is None else level_with_end(allowed, n_votes))
     if votes.shape[1] == 2:
         return np.asarray(log_wealth(votes.max(axis=1), votes.min(axis=1)) >= needed)
     third, runner_up, leader = np.sort(votes, axis=1)[:, -3:].T

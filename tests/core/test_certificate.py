@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,34 @@ def test_no_rows_are_no_settled_rows() -> None:
 
 def test_clear_counts_are_settled() -> None:
     assert is_settled([[9, 0], [9, 1]], 0.01).tolist() == [True, False]
+
+
+def chance_by_all_paths(n_votes: int, level: float) -> float:
+    """The chance that one of two labels with even votes is ever settled, counted over all orders of the votes."""
+    paths = np.array(list(product([0, 1], repeat=n_votes))).cumsum(axis=1)
+    behind = np.arange(1, n_votes + 1) - paths
+    counts = np.stack([paths.ravel(), behind.ravel()], axis=1)
+    settled = is_settled(counts, level, n_votes).reshape(paths.shape) & (paths > behind)
+    return float(settled.any(axis=1).mean())
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("n_votes", [3, 8, 14])
+def test_with_an_end_the_chance_of_a_wrong_label_is_at_most_the_level(n_votes: int, level: float) -> None:
+    assert chance_by_all_paths(n_votes, level) <= level
+
+
+@pytest.mark.parametrize("shares", [[0.34, 0.33, 0.33], [0.5, 0.5, 0.0], [0.26, 0.25, 0.25, 0.24]])
+def test_with_an_end_counts_of_more_labels_hardly_ever_settle_a_wrong_one(shares: list[float]) -> None:
+    rng, level, rows = np.random.default_rng(3), 0.1, 20_000
+    draw, counts, wrong = voters(rng, shares, rows), np.zeros((rows, len(shares))), np.zeros(rows, dtype=bool)
+    for _ in range(64):
+        counts[np.arange(rows), draw()] += 1
+        wrong |= is_settled(counts, level, 64) & (counts.argmax(axis=1) > 0)
+    assert wrong.mean() <= level
+
+
+def test_a_known_end_takes_fewer_votes_and_the_more_the_farther_it_is() -> None:
+    needed = [next(n for n in range(1, 40) if is_settled([[n, 0]], 0.05, end)[0]) for end in (16, 64, 500, None)]
+    assert needed == sorted(needed)
+    assert needed[0] < needed[-1]

@@ -32,6 +32,11 @@ def test_it_is_the_proof_of_the_core() -> None:
         assert is_settled(votes, 0.05) == certificate.is_settled([[*votes, 0]], 0.05)[0]
 
 
+def test_a_known_end_takes_fewer_samples() -> None:
+    votes = next([n, 2] for n in range(2, 100) if is_settled([n, 2], max_samples=64))
+    assert not is_settled(votes)
+
+
 @pytest.mark.parametrize("shares", [(0.4, 0.35, 0.25), (0.5, 0.5), (0.3, *[0.07] * 10)])
 def test_a_wrong_answer_is_rarely_ever_settled(shares: tuple[float, ...]) -> None:
     rng, level, wrong = np.random.default_rng(0), 0.1, 0
@@ -51,6 +56,8 @@ def test_a_wrong_answer_is_rarely_ever_settled(shares: tuple[float, ...]) -> Non
         ([1, -1], {}, "whole numbers"), ([1.5], {}, "whole numbers"), ([[1, 2]], {}, "shape"),
         ([1, 2, 3], {"n_answers": 2}, "at most"), ([1, 2], {"n_answers": 1}, "at least 2"),
         ([1, 2], {"level": 0.7}, "level"), (["42", "7"], {}, "texts"),
+        ([40, 30], {"max_samples": 64}, "70 votes, and max_samples is 64"), ([1], {"max_samples": 0}, "at least 1"),
+        ([1], {"max_samples": 2000}, "at most 1000"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_refused(counts: Any, options: dict[str, Any], message: str) -> None:
