@@ -21,7 +21,7 @@ from ens_plugin.core.validation import BoolArray, FloatArray, IntArray
 
 FEWEST_MEMBERS = 8
 # Of the jackknife over members.
-N_GROUPS = 10
+N_GROUPS = 8
 # Multiples of the noise of the means that are added to them; the extrapolation is to -1.
 ADDED = np.array([0.0, 1.0, 2.0, 4.0])
 N_DRAWS, N_CHANCES, N_PAIRS = 25, 400, 60
@@ -33,9 +33,9 @@ REACH, MOST_ITEMS = 5.0, 10_000
 # Values that differ by this part of their own size are tied.
 TIED, SMALLEST = 1e-10, 1e-290
 N_SIZES, N_TABULATED, N_QUANTILES = 12, 100, 200
-# Standard deviation of the logarithm of a loss for each factor e by which a size exceeds those that are counted, up to
-# so many: from there on the loss falls as the root of the size.
-EXTRAPOLATED, FARTHEST = 0.15, 3.0
+# Standard deviation of the logarithm of a loss for each factor e by which a size exceeds the members, up to so many:
+# from there on the loss falls as the root of the size.
+EXTRAPOLATED, FARTHEST = 0.2, 3.0
 SEED_OF_LISTS = 20_250_314
 
 
@@ -86,7 +86,7 @@ class RankedItems:
         # Beyond twice the members, where most draws show no change, the jackknife is about the extrapolation alone.
         members = self.per_row * len(self.values)
         known = np.interp(np.log(np.minimum(sizes, 2.0 * members)), np.log(sizes), _jackknife_sd(parts))
-        sd = np.hypot(known, EXTRAPOLATED * np.clip(np.log(2.0 * sizes / members), 0.0, FARTHEST))
+        sd = np.hypot(known, EXTRAPOLATED * np.clip(np.log(sizes / members), 0.0, FARTHEST))
         return Laws(_law(sizes, to_infinity, sd), _law(sizes, between, sd))
 
     def _log_losses(self, noise: _Noise, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
