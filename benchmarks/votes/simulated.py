@@ -104,28 +104,32 @@ class Found(NamedTuple):
     size_holds: bool
 
 
-def won(counts: NDArray[np.int64]) -> float:
-    """Return the mean share of the first answer in a question's win."""
+def won(counts: NDArray[np.int64]) -> Array:
+    """Return the share of the first answer in each question's win."""
     winners = counts == counts.max(axis=1, keepdims=True)
-    return float(np.mean(winners[:, 0] / winners.sum(axis=1)))
+    return np.asarray(winners[:, 0] / winners.sum(axis=1))
 
 
 def right_at(shares: Array, size: float, rng: np.random.Generator, times: int = 1) -> float:
     """Return the share of right majorities of a number of samples."""
     if np.isinf(size):
         return float(np.mean(shares.argmax(axis=1) == 0))
-    return float(np.mean([won(rng.multinomial(int(size), shares)) for _ in range(times)]))
+    return float(np.mean([won(rng.multinomial(int(size), shares)).mean() for _ in range(times)]))
 
 
 def true_size(shares: Array, rng: np.random.Generator) -> float:
     """Return the samples from which on the majority is within the tolerance of its limit on these questions."""
     limit = right_at(shares, np.inf, rng)
-    apart = np.array([abs(right_at(shares, size, rng, 200) - limit) for size in GRID])
+    return size_within(np.array([abs(right_at(shares, size, rng, 200) - limit) for size in GRID]), GRID)
+
+
+def size_within(apart: Array, sizes: NDArray[np.int64]) -> float:
+    """Return the size from which on a distance that is known at some sizes is within the tolerance."""
     above = np.flatnonzero(apart > TOLERANCE)
     if not above.size:
         return 1.0
-    last = min(int(above[-1]), GRID.size - 2)
-    place = np.interp(-TOLERANCE, -apart[last : last + 2], np.log(GRID[last : last + 2]))
+    last = min(int(above[-1]), sizes.size - 2)
+    place = np.interp(-TOLERANCE, -apart[last : last + 2], np.log(sizes[last : last + 2]))
     return float(np.exp(place))
 
 
