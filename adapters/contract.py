@@ -601,7 +601,10 @@ class EnsembleAdapter(ABC):
         raise self._not_offered("loss", "is judged by no loss of its own", "Pass a metric.")
 
     def cautions(self, data: str) -> tuple[Finding | str, ...]:
-        """Return the warnings that a report on ``"oob"`` or ``"holdout"`` rows of this model must contain."""
+        """Return the warnings that every report on ``"oob"`` or ``"holdout"`` rows, or ``"list"``, must contain.
+
+        With a finding ``"grouped-trees"`` and its number `n_trees`, all texts call a member a group of so many trees.
+        """
         return ()
 
     def doubts(self) -> tuple[Finding | str, ...]:

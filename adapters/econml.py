@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from econml.grf import RegressionForest
+from econml.grf import CausalForest, CausalIVForest, RegressionForest
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from ens_plugin.adapters.contract import EnsembleInfo
+from ens_plugin.adapters.contract import EnsembleInfo, outputs_by_member
 from ens_plugin.adapters.library import FitSite, Library, Trainer, fit_methods
 from ens_plugin.adapters.members import other_row_count, other_rows, other_target
 from ens_plugin.adapters.sklearn.bags import checked_members
@@ -55,13 +55,17 @@ class RegressionForestAdapter(SeededEnsemble, Library):
     def describe(self) -> EnsembleInfo:
         """Return the properties of the forest; a member is a group of trees where these share half of the rows."""
         self.check_learned()
-        self.refuse_outputs(self.model.n_outputs_)
+        self.check_outputs()
         if len({len(group) for group in self.members}) > 1:
             raise UnsupportedModelError(
                 f"The groups of trees of this {type(self.model).__name__} differ in size: trees were added by a warm "
                 "start with another subforest_size. Refit all trees in one call of fit."
             )
         return self.info_of("mean", "values")
+
+    def check_outputs(self) -> None:
+        """Raise UnsupportedModelError for several outputs."""
+        self.refuse_outputs(self.model.n_outputs_)
 
     @cached_property
     def members(self) -> Sequence[Sequence[int]]:
@@ -170,3 +174,57 @@ class RegressionForestAdapter(SeededEnsemble, Library):
             raise other_target(outside, tree)
         mean = np.bincount(leaves, target, nodes.node_count)[reached] / np.bincount(leaves)[reached]
         return bool((np.abs(mean - value[reached]) <= slack).all())
+
+
+class CausalForestAdapter(RegressionForestAdapter):
+    """Adapter of EconML's forests of effects, for lists of rows and values alone.
+
+    The forest predicts theta = J^-1 A, where J and A are means over trees, so that no mean over members is predicted.
+    The output of a member m is the effect in theta + J^-1 (A_m - J_m theta), which is linear in A_m and J_m: its mean
+    over members is theta, and its covariance is that of one member to first order.
+    """
+
+    known: ClassVar[tuple[type, ...]] = (CausalForest, CausalIVForest)
+
+    @classmethod
+    def trainer(cls, estimator: Any) -> Trainer:
+        """Raise UnsupportedModelError: no error tells when a forest of effects is large enough."""
+        raise _lists_alone(estimator)
+
+    def check_outputs(self) -> None:
+        """Raise UnsupportedModelError for several treatments; of several outcomes EconML trains no forest."""
+        if self.model.n_relevant_outputs_ > 1:
+            raise UnsupportedModelError(
+                f"This {type(self.model).__name__} estimates the effects of {self.model.n_relevant_outputs_} "
+                "treatments, and a list is of one. Train a forest for each treatment."
+            )
+
+    def outputs(
+        self, features: Any, members: range | None = None, wanted: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the pseudo-values of members, whose mean over all members is the effect that the forest predicts."""
+        alpha, jacobian = self.model.predict_alpha_and_jac(features, parallel=False)
+        inverse = np.linalg.pinv(jacobian)
+        theta = np.einsum("rij,rj->ri", inverse, alpha)
+
+        def pseudo_values(member: int, rows: Any) -> NDArray[np.float64]:
+            alpha, jacobian = self.model.predict_alpha_and_jac(rows, slice=self.members[member], parallel=False)
+            apart = alpha - np.einsum("rij,rj->ri", jacobian, theta)
+            return np.asarray(theta[:, 0] + np.einsum("rj,rj->r", inverse[:, 0], apart))
+
+        return outputs_by_member(pseudo_values, members or range(self.n_members), features)
+
+    def _refuse(self, *given: Any, **named: Any) -> NoReturn:
+        """Raise UnsupportedModelError: there is no target, and members are known by the whole forest alone."""
+        raise _lists_alone(self.model)
+
+    check_form = bags = truncated = importances = draw_counts = distributed_bags = _refuse
+
+
+def _lists_alone(forest: Any) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"This {type(forest).__name__} estimates effects. No effect is observed, so that no error is known, and "
+        "each is a ratio of means over all trees, so that a part of the trees is not judged alone. Pass it to "
+        "ens_plugin.agreement(top=...) for the rows with the largest effects, or to ens_plugin.agreement(within=...) "
+        "for how close the effects are: both tell the size that is enough."
+    )

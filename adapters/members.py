@@ -46,10 +46,11 @@ SUPPORTED = (
     "Supported are scikit-learn's RandomForest*, ExtraTrees*, Bagging* and IsolationForest, LightGBM in rf mode, "
     "XGBoost's parallel trees and Spark ML's RandomForest*, each also inside a pipeline or a search, "
     "ens_plugin.CustomEnsemble, imbalanced-learn's BalancedRandomForestClassifier and "
-    "BalancedBaggingClassifier, quantile-forest's and scikit-survival's forests, EconML's RegressionForest, and YDF's "
-    "RandomForestModel. For yet another library, write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) "
-    "describes: register it with ens_plugin.register_adapter for this Python process, or install it as a package with "
-    "an entry point of the group 'ens_plugin.adapters' for the command line and every other process."
+    "BalancedBaggingClassifier, quantile-forest's and scikit-survival's forests, EconML's RegressionForest and, in "
+    "agreement(top=) and agreement(within=), its CausalForest, and YDF's RandomForestModel. For yet another library, "
+    "write an adapter, which help(ens_plugin.adapters.EnsembleAdapter) describes: register it with "
+    "ens_plugin.register_adapter for this Python process, or install it as a package with an entry point of the group "
+    "'ens_plugin.adapters' for the command line and every other process."
 )
 # Attributes of attributes in which damage is looked for: models hold pipelines in searches in pipelines.
 DEPTH = 40

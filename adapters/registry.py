@@ -37,6 +37,7 @@ _BUILT_IN: tuple[tuple[str, str, str], ...] = (
     ("quantile_forest", "ens_plugin.adapters.quantile_forest", "QuantileForestAdapter"),
     ("sksurv", "ens_plugin.adapters.sksurv", "SurvivalForestAdapter"),
     ("econml", "ens_plugin.adapters.econml", "RegressionForestAdapter"),
+    ("econml", "ens_plugin.adapters.econml", "CausalForestAdapter"),
     ("sklearnex", "ens_plugin.adapters.sklearn.forest", "OneApiForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.forest", "SklearnForestAdapter"),
     ("sklearn", "ens_plugin.adapters.sklearn.bagging", "SklearnBaggingAdapter"),

@@ -98,6 +98,8 @@ def unwrap(model: Any, X: Any, *, are_fresh: bool = False) -> tuple[Any, Any]:
     if is_elimination(model):
         return unwrap(_held(model), _of_steps(model, X), are_fresh=are_fresh)
     held = _held(model)
+    if _is_causal(model) and model.featurizer_ is not None:
+        X = _of_steps(model.featurizer_, X)
     return (model, X) if held is None else unwrap(held, X, are_fresh=are_fresh)
 
 
@@ -175,6 +177,10 @@ def _held(model: Any) -> Any | None:
         return _best_estimator(model)
     if _is_a(model, "sklearn.frozen", ("FrozenEstimator",)):
         return model.estimator
+    if _is_causal(model):
+        return _learned(model, "model_cate")
+    if _is_a(model, "econml.grf", ("MultiOutputGRF",)):
+        return _only_forest(model)
     keeps_estimator = is_learner(model) or is_elimination(model) or _cuts_in_half(model)
     return _learned(model) if keeps_estimator else held_model(model)
 
@@ -235,10 +241,25 @@ def _best_estimator(search: Any) -> Any:
     raise NotFittedError(f"This {name} has not been fitted; call its fit(X, y) first.")
 
 
-def _learned(model: Any) -> Any:
-    if not hasattr(model, "estimator_"):
+def _learned(model: Any, name: str = "estimator_") -> Any:
+    if not hasattr(model, name):
         raise NotFittedError(f"This {type(model).__name__} has not been fitted; call its fit(X, y) first.")
-    return model.estimator_
+    return getattr(model, name)
+
+
+def _is_causal(model: Any) -> bool:
+    """Return whether a model is EconML's CausalForestDML, which holds a forest of the effects on each outcome."""
+    return _is_a(model, "econml.dml", ("CausalForestDML",))
+
+
+def _only_forest(model: Any) -> Any:
+    forests = _learned(model, "estimators_")
+    if len(forests) > 1:
+        raise UnsupportedModelError(
+            f"This {type(model).__name__} holds a forest for each of {len(forests)} outcomes, and one is read at a "
+            "time. Pass one of its estimators_: of a CausalForestDML, model.model_cate.estimators_[0]."
+        )
+    return forests[0]
 
 
 def _transformed(pipeline: Any, X: Any, are_fresh: bool) -> Any:

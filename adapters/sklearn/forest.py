@@ -243,7 +243,9 @@ class IsolationForestAdapter(SeededEnsemble):
         )
 
     def cautions(self, data: str) -> tuple[Finding, ...]:
-        """Return a warning that the threshold between labels is the forest's own."""
+        """Return a warning, unless it is about a list, that the threshold between labels is the forest's own."""
+        if data == "list":
+            return ()
         sentence = (
             "The 0-1 error is that of the forest's own threshold (contamination), which was set from the scores of all "
             "its trees. For the order of the scores pass metric='roc_auc'."

@@ -1,12 +1,13 @@
 """Lists that another seed would give too: the overlap from one forest, against that of twenty at each of six sizes.
 
-Columns by impurity (1000 markers with 250 rows, ten of which have effects, as in the simulations of optRF; 30,
-100 and 120 columns, also correlated ones), columns by permutation (30), new rows by value and by probability (500), and
-anomalies (three tables). Six forests are read at their first 50 and 100 trees. The truth is the mean overlap of all
-pairs of the twenty forests, one of which is the one that is read; a size is judged where the truth passes the overlap
-between two of the six sizes. optRF (2025) trains ten forests at each of five sizes, and fits a curve of two parameters
-to their overlaps: it is done with ten of the forests, and judged by the other ten at a size that is left out of the
-fit.
+Columns by impurity (1000 markers with 250 rows, ten of which have effects, as in the simulations of optRF; 30, 100
+and 120 columns, also correlated ones), columns by permutation (30), new rows by value and by probability (500),
+anomalies (three tables) and, where EconML is installed, new rows by the effect of a treatment (500; sizes are numbers
+of members there, each a group of four trees). Six forests are read at their first 50 and 100 members. The truth is
+the mean overlap of all pairs of the twenty forests, one of which is the one that is read; a size is judged where the
+truth passes the overlap between two of the six sizes. optRF (2025) trains ten forests at each of five sizes, and fits
+a curve of two parameters to their overlaps: it is done with ten of the forests, and judged by the other ten at a size
+that is left out of the fit.
 
 What no method can do better without a bias is told by the bound of Cramér and Rao: members are taken for normal, with
 the mean of all 8000 members and the covariance of 600, which is known to the method; only the means are not.
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,7 +135,8 @@ TABLES = {
     "anomalies, breast cancer": Table(40, anomalies(load_breast_cancer().data), by_path),
     "anomalies, two clouds": Table(40, anomalies(_two_clouds()), by_path),
 }
-PERMUTED = "30 columns, permuted"
+PERMUTED, EFFECTS = "30 columns, permuted", "effects of a causal forest"
+LENGTHS = {PERMUTED: 10, EFFECTS: 50}
 
 
 def of_laws(law: DrawnCurve) -> Array:
@@ -147,6 +150,8 @@ def grow(plan: Plan) -> Record:
     """Return the mean values of one forest by size, and of a forest that is read the values of its first trees."""
     if plan.problem == PERMUTED:
         return grow_permuted(plan)
+    if plan.problem == EFFECTS:
+        return grow_effects(plan)
     _, train, reads = TABLES[plan.problem]
     values = reads(*train(int(SIZES[-1]), plan.repetition))
     first = values[: READ[-1]] if plan.repetition < N_READ else values[:0]
@@ -175,18 +180,39 @@ def grow_permuted(plan: Plan) -> Record:
     return {"means": means}
 
 
+def causal_forest(n_members: int, seed: int) -> tuple[Any, Array]:
+    """Return a forest of the effects of a treatment at random, in groups of four trees, and rows to rank."""
+    from econml.grf import CausalForest
+
+    rng = np.random.default_rng(11)
+    X, is_treated = rng.normal(size=(1000, 5)), rng.integers(0, 2, 1000)
+    effect = X[:, 0] + np.maximum(X[:, 1], 0.0)
+    y = X[:, 2] + effect * is_treated + rng.normal(size=1000)
+    return CausalForest(4 * n_members, random_state=seed, n_jobs=1).fit(X[:500], is_treated[:500], y[:500]), X[500:]
+
+
+def grow_effects(plan: Plan) -> Record:
+    """Return the effects by one forest by size, each from the means over its trees of that size."""
+    forest, rows = causal_forest(int(SIZES[-1]), plan.repetition)
+    parts = [forest.predict_alpha_and_jac(rows, slice=range(4 * size)) for size in SIZES]
+    return {"means": np.stack([np.linalg.solve(jacobian, alpha[..., None])[:, 0, 0] for alpha, jacobian in parts])}
+
+
 def read(name: str, record: Record, repetition: int, n_read: int) -> Array:
-    """Return what the first trees of a forest tell, as :func:`of_laws`."""
+    """Return what the first members of a forest tell, as :func:`of_laws`."""
+    if name == EFFECTS:
+        causal, rows = causal_forest(n_read, repetition)
+        return of_laws(ens_plugin.agreement(causal, rows, top=LENGTHS[name], max_size=MAX_SIZE).between)
     if name != PERMUTED:
         return of_laws(RankedItems(record["first"][:n_read], length_of(name)).laws(MAX_SIZE).between)
     X, y = data_of_columns(30, 0.0)
     forest = RandomForestRegressor(n_read, max_features="sqrt", random_state=repetition).fit(X, y)
-    found = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=2).agreement(10)
+    found = ens_plugin.oob_permutation_importance(forest, X, y, n_repeats=2).agreement(LENGTHS[name])
     return of_laws(found.between)
 
 
 def length_of(name: str) -> int:
-    return 10 if name == PERMUTED else TABLES[name].length
+    return LENGTHS[name] if name in LENGTHS else TABLES[name].length
 
 
 def overlaps(means: Array, length: int) -> Array:
@@ -394,7 +420,9 @@ def row_of(name: str, truth: Array, found: Sequence[Outcome]) -> list[str]:
 def main(arguments: list[str] | None = None) -> str:
     """Measure, keep the figures unless this is a smoke run, and return them as text."""
     options = read_options(__name__, __doc__, FORESTS, arguments, smoke=4)
-    names = ["anomalies, two clouds"] if options.smoke else [*TABLES, PERMUTED]
+    names = (
+        ["anomalies, two clouds"] if options.smoke else [*TABLES, PERMUTED, *([EFFECTS] if find_spec("econml") else [])]
+    )
     by_table = {}
     for name in names:
         plans = [Plan(name, None, int(SIZES[-1]), None, 0, options.seed, r) for r in range(options.repetitions)]

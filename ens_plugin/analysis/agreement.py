@@ -36,6 +36,7 @@ def agreement(
     ----------
     model : fitted ensemble
         As for :func:`ens_plugin.analyze`, but no CustomEnsemble of arrays; without `top` and `within` a classifier.
+        With them also EconML's CausalForest, CausalIVForest and CausalForestDML, by the effect of their one treatment.
     X : array-like of shape (n_rows, n_features)
         Rows without labels; at least two, better a thousand.  For lists and values they may be training rows.
     top : int, optional

@@ -20,12 +20,12 @@ from ens_plugin.analysis.evidence import row_blocks
 from ens_plugin.analysis.options import AnalysisOptions
 from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import promised_size
-from ens_plugin.analysis.unlabelled import Agreement, Words, checked_rows, open_ensemble
+from ens_plugin.analysis.unlabelled import Agreement, Words, checked_rows, findings_of_adapter, open_ensemble
 from ens_plugin.core.intervals import DrawnCurve
 from ens_plugin.core.lists import FEWEST_MEMBERS, MOST_ITEMS, Laws, RankedItems, close_values, open_items
-from ens_plugin.core.validation import MAX_SIZE, FloatArray, IntArray, as_count, counted, shown
+from ens_plugin.core.validation import MAX_SIZE, FloatArray, IntArray, as_count, counted, plural, shown
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
-from ens_plugin.findings import Finding, coded
+from ens_plugin.findings import Finding
 from ens_plugin.report.result import SizeRecommendation
 from ens_plugin.report.text import level_text, noun_of, printable
 
@@ -75,7 +75,7 @@ def ranking_agreement(
     features = checked_rows(adapter, inner)
     check_members(adapter.n_members)
     index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(features.shape[0])
-    findings = (*unit_findings(adapter, features), *coded(adapter.doubts(), "of-adapter"))
+    findings = unit_findings(adapter, features)
     if within is not None:
         if adapter.output_kind == "scores":
             raise UnsupportedModelError("Members of this model give raw scores, which have no unit. Pass top.")
@@ -189,7 +189,8 @@ def agreement_of_items(
     findings: tuple[Finding, ...] = (),
 ) -> Agreement:
     """Return the agreement of a list of items, which have these names and are ranked by their means."""
-    noun = noun_of(type(adapter.model).__name__)
+    findings = (*findings, *findings_of_adapter(adapter, "list"))
+    noun = noun_of(type(adapter.model).__name__, findings)
     first = 1.0 if found.means.size <= FEW_ITEMS else FIRST_PART * adapter.n_members
     laws = found.items.laws(max(options.max_size, 2 * adapter.n_members), first)
     chances = found.items.chances()
@@ -214,8 +215,8 @@ def agreement_of_items(
             f"{counted(len(undecided), f'{item} is', f'{item}s are')} undecided: infinitely many may or may not list "
             f"them (result.undecided; the closest is {printable(str(undecided.index[0]), 40)})."
         )
-    caption = f"lists an item of another list by as many {noun}s"
-    own = Words(shared, left_open, caption, f"The chance is that infinitely many {noun}s list the {item}.")
+    caption = f"lists an item of another list by as many {plural(noun)}"
+    own = Words(shared, left_open, caption, f"The chance is that infinitely many {plural(noun)} list the {item}.")
     return _agreement(adapter, laws, len(index), undecided, own, options, findings)
 
 
@@ -228,7 +229,8 @@ def _agreement_of_values(
     options: AnalysisOptions,
     findings: tuple[Finding, ...],
 ) -> Agreement:
-    n_rows, noun = features.shape[0], noun_of(type(adapter.model).__name__)
+    findings = (*findings, *findings_of_adapter(adapter, "list"))
+    n_rows, noun = features.shape[0], noun_of(type(adapter.model).__name__, findings)
     rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:MOST_ITEMS])
     values = np.concatenate(_read(adapter, values_of, features[rows], np.asarray), axis=1)
     distance = _distance(within, values)
@@ -238,7 +240,7 @@ def _agreement_of_values(
         f"{by} within {distance:.4g} of that of infinitely many, and {_shared(laws.between, adapter)} within that of "
         "as many trained with another seed."
     )
-    caption = f"gives a row a value close to that of as many other {noun}s"
+    caption = f"gives a row a value close to that of as many other {plural(noun)}"
     words = Words(shared, "Values are close or not; none is undecided.", caption, "")
     return _agreement(adapter, laws, n_rows, pd.DataFrame(), words, options, findings)
 

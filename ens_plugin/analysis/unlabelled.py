@@ -45,7 +45,7 @@ from ens_plugin.core.label_draws import LabelDraws
 from ens_plugin.core.sample import Sample
 from ens_plugin.core.tally import LeadTally, tally_leads
 from ens_plugin.core.training_rows import TrainingShare, estimate_training_share, share_of_equal_rows
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_count, counted, previous_odd_size
+from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_count, counted, plural, previous_odd_size
 from ens_plugin.errors import (
     DataMismatchError,
     EnsPluginError,
@@ -196,6 +196,11 @@ class Agreement:
         return as_count(size, "size", smallest=int(self.recommendation.sizes[0]))
 
     @property
+    def noun(self) -> str:
+        """Return what a member is called, such as "tree"."""
+        return noun_of(self.model, self.findings)
+
+    @property
     def recommended_size(self) -> int | None:
         """Return the size that is wanted; None where it is above `max_size`, or cannot be told."""
         return self.recommendation.size
@@ -288,7 +293,7 @@ class Agreement:
         """Draw the share that decides on the size by size, as :func:`ens_plugin.report.plots.plot_agreement` does."""
         from ens_plugin.report.plots import plot_agreement
 
-        return plot_agreement(self.recommendation, n_members=self.n_members, noun=noun_of(self.model), ax=ax)
+        return plot_agreement(self.recommendation, n_members=self.n_members, noun=self.noun, ax=ax)
 
 
 # Of the undecided rows on a page.
@@ -301,7 +306,7 @@ def _page(found: Agreement) -> str:
     from ens_plugin.report.size_curves import criterion_curve
     from ens_plugin.report.svg import pictures
 
-    noun = noun_of(found.model)
+    noun = found.noun
     curve = criterion_curve(found.recommendation, found.n_members, found.recommendation.criterion, "recommended", noun)
     headline, *sentences = _sentences(found)
     shown = found.undecided.head(MOST_ROWS)
@@ -350,15 +355,15 @@ def _summary_lines(found: Agreement) -> list[str]:
     first = doubts_first(found.findings)[:1]
     lines = [line for each in first for line in wrapped(f"Warning: {with_code(each, LONGEST_WARNING)}", later="  ")]
     lines += [line for sentence in _sentences(found) for line in wrapped(sentence)]
-    return [*lines, "", *_table_lines(found, noun_of(found.model))]
+    return [*lines, "", *_table_lines(found, found.noun)]
 
 
 def _sentences(found: Agreement) -> list[str]:
     """Return the agreement, the size for the wanted one, the spread of probabilities and the undecided rows."""
-    noun, advice = noun_of(found.model), found.recommendation
+    noun, advice = found.noun, found.recommendation
     wanted, level = level_text(1.0 - advice.tolerance), level_text(found.interval_level)
     verb = "is" if advice.size == 1 else "are"
-    takes = f"For {wanted}, {recommended_text(advice)} {noun}{'s' * (advice.size != 1)} {verb} needed"
+    takes = f"For {wanted}, {counted(recommended_text(advice), noun)} {verb} needed"
     sentences = [
         found.words.shared,
         f"{takes} ({level} interval {recommended_interval_text(advice)}).",
@@ -385,10 +390,10 @@ def _words_of_labels(
             f"{rows} chance to have the label of infinitely many is below {wanted} (result.undecided; the closest is "
             f"row {printable(str(undecided.index[0]), 40)})."
         )
-    caption = f"predicts a row's label as infinitely many {noun}s would"
+    caption = f"predicts a row's label as infinitely many {plural(noun)} would"
     note = (
         "The margin is the mean support for the label less that for the runner-up. A row at a tie needs "
-        f"infinitely many {noun}s."
+        f"infinitely many {plural(noun)}."
     )
     return Words(shared, left_open, caption, note)
 
@@ -398,10 +403,11 @@ def _table_lines(found: Agreement, noun: str) -> list[str]:
     by_size = found.to_frame()
     wanted = [max(round(times * found.n_members), 1) for times in SHOWN_TIMES]
     shown = [size for size in dict.fromkeys(wanted) if size <= by_size.index[-1]]
-    lines = [f"{f'{noun}s':<16}" + "".join(f"{size:>9}" for size in shown)]
+    width = max(16, len(plural(noun)))
+    lines = [f"{plural(noun):<{width}}" + "".join(f"{size:>9}" for size in shown)]
     for name, values in by_size.items():
         shares = [100.0 * float(np.interp(size, by_size.index, values)) for size in shown]
-        lines.append(f"{f'{name} (%)':<16}" + "".join(f"{share:>9.2f}" for share in shares))
+        lines.append(f"{f'{name} (%)':<{width}}" + "".join(f"{share:>9.2f}" for share in shares))
     return lines
 
 
@@ -656,7 +662,8 @@ def _result(
     n_members, n_rows = adapter.n_members, leads.n_rows
     evidence = replace(evidence, cell=row_cells(hash_rows(features, rows)))
     to_infinity, between, doubts = _laws_and_doubts(adapter, evidence, settings)
-    of_model = (*unit_findings(adapter, features), *_findings_of_adapter(adapter))
+    of_model = (*unit_findings(adapter, features), *findings_of_adapter(adapter, "holdout"))
+    findings = (*of_origin, *of_model, *_few_rows(n_rows), *doubts)
     name, advice = type(adapter.model).__name__, agreement_size(to_infinity, n_members, settings)
     undecided = _undecided_rows(adapter, leads, 1.0 - settings.agreement_tolerance, index)
     return Agreement(
@@ -667,15 +674,16 @@ def _result(
         interval_level=settings.interval_level,
         probability_sd=_probability_sd(adapter, evidence.sample),
         undecided=undecided,
-        words=_words_of_labels(noun_of(name), n_members, n_rows, advice, undecided),
+        words=_words_of_labels(noun_of(name, findings), n_members, n_rows, advice, undecided),
         to_infinity=to_infinity,
         between=between,
-        findings=(*of_origin, *of_model, *_few_rows(n_rows), *doubts),
+        findings=findings,
     )
 
 
-def _findings_of_adapter(adapter: EnsembleAdapter) -> tuple[Finding, ...]:
-    return (*coded(adapter.doubts(), "of-adapter"), *coded(adapter.cautions("holdout"), "note-of-adapter"))
+def findings_of_adapter(adapter: EnsembleAdapter, data: str) -> tuple[Finding, ...]:
+    """Return what an adapter finds about its model, on held-out rows or for a list."""
+    return (*coded(adapter.doubts(), "of-adapter"), *coded(adapter.cautions(data), "note-of-adapter"))
 
 
 def _few_rows(n_rows: int) -> tuple[Finding, ...]:

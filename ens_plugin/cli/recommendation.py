@@ -11,7 +11,7 @@ from typing import Any
 
 from ens_plugin.cli.console import only_results_on_stdout, write_bytes
 from ens_plugin.cli.inputs import AnalysisRequest, analysis_of
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import counted, plural
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import answer_lines, markdown_answers
 from ens_plugin.report.budget import Budget
@@ -93,9 +93,9 @@ def _size_check(report: EnsembleReport) -> Check:
         return Check("recommended_size", False, found.size, found.max_size, report.undecided)
     noun = member_noun(report)
     reached = (
-        f"{counted(found.size, f'{noun} is', f'{noun}s are')} enough"
+        f"{counted(found.size, f'{noun} is', f'{plural(noun)} are')} enough"
         if found.size
-        else f"not even {counted(found.max_size, f'{noun} is', f'{noun}s are')} enough"
+        else f"not even {counted(found.max_size, f'{noun} is', f'{plural(noun)} are')} enough"
     )
     sentence = f"{reached} for {criterion_words(found)}."
     return Check("recommended_size", found.size is not None, found.size, found.max_size, sentence)

@@ -73,7 +73,13 @@ def counted(count: object, one: str, many: str | None = None, of: str = "") -> s
     # `many` is `one` and an s if not given; `of` are all of those of which some are counted: "1 of 3 rows has".
     text = str(count)
     among = f" of {of}" if of else ""
-    return f"{text}{among} {one if text == '1' else many or f'{one}s'}"
+    return f"{text}{among} {one if text == '1' else many or plural(one)}"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun; of several words around an "of", such as "group of 4 trees", that of the first."""
+    first, of, others = noun.partition(" of ")
+    return f"{first}s{of}{others}"
 
 
 def label_text(label: object) -> str:

@@ -188,6 +188,7 @@ def prepared_rows(
     """Return the adapter of a model, X as it reaches the ensemble, X as its members take it, and the coded target."""
     ensemble, rows = unwrap(model, X, are_fresh=are_fresh)
     adapter = find_adapter(ensemble)
+    adapter.check_form()
     refuse_own_weights(adapter, "This function")
     refuse_own_loss(adapter, "This function")
     target = encode_target(adapter, y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ens_plugin.core.validation import counted, printable
+from ens_plugin.core.validation import counted, plural, printable
 from ens_plugin.findings import CHECKS, Finding
 from ens_plugin.report.result import SHARES, ReportContent
 from ens_plugin.report.text import (
@@ -47,7 +47,7 @@ def three_answers(report: ReportContent) -> list[Answer]:
     doubt = report.doubt
     if doubt is not None:
         return [Answer("Trust it?", f"{DOUBTED} {_doubt_text(doubt)}")]
-    more = Answer(f"More {member_noun(report)}s?", _more(report))
+    more = Answer(f"More {plural(member_noun(report))}?", _more(report))
     return [more, Answer("How good?", _quality(report)), Answer("Trust it?", _trust(report))]
 
 
@@ -161,7 +161,7 @@ def _quality(report: ReportContent) -> str:
     """Return how good the ensemble is on new rows, beside what a model without features gives."""
     curve = report.error_curve
     if not curve.reaches(report.n_members):
-        return f"That is known from {int(curve.sizes[0])} {member_noun(report)}s on."
+        return f"That is known from {int(curve.sizes[0])} {plural(member_noun(report))} on."
     value, interval = measure_text(report, report.error), measure_interval_text(report, report.error_interval)
     base = report.basis.baseline_error
     verb = " is no worse" if base <= report.error else ""

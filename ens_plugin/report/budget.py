@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from ens_plugin.core.validation import MAX_SIZE, counted, shown
+from ens_plugin.core.validation import MAX_SIZE, counted, plural, shown
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import DOUBTED
 from ens_plugin.report.result import Costs, ReportContent, brief
@@ -138,7 +138,7 @@ class Budget:
     def _fit(self, size: int) -> str:
         noun, now = member_noun(self.report), self.report.n_members
         if size < now:
-            return f"{self.limits_text} allow {size} of the {now} {noun}s."
+            return f"{self.limits_text} allow {size} of the {now} {plural(noun)}."
         more = "" if size == now else f", and up to {size}" if size < MAX_SIZE else ", and any number"
         return f"{self.limits_text} allow all {counted(now, noun)}{more}."
 
@@ -185,7 +185,7 @@ class Budget:
 
     def rows(self, most: int) -> list[tuple[str, ...]]:
         """Return the table as tuples of text, at most `most`: a header, sizes ascending, the infinite ensemble."""
-        noun, measure = f"{member_noun(self.report)}s", printable(measure_name(self.report), 12)
+        noun, measure = plural(member_noun(self.report)), printable(measure_name(self.report), 12)
         table: list[tuple[str, ...]] = [("", noun, "size", "latency", "in a batch", measure)]
         table += [self._row(size, name) for size, name in self._shown_sizes(most - 2)]
         return [*table, ("infinite", *["-"] * 4, self._measured(math.inf))]

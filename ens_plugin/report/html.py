@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ens_plugin.core.validation import printable
+from ens_plugin.core.validation import plural, printable
 from ens_plugin.errors import InputError
 from ens_plugin.files import write_whole
 from ens_plugin.report import answers, text
@@ -34,6 +34,7 @@ def report_values(report: ReportContent) -> dict[str, Any]:
         "model": _shown(report.model, 80),
         "members": text.number_text(report, report.n_members),
         "noun": text.member_noun(report),
+        "nouns": plural(text.member_noun(report)),
         "headline": answers.headline(report),
         "answers": [each._replace(text=_shown(each.text)) for each in answers.three_answers(report)],
         "is_doubted": is_doubted,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ens_plugin.core.validation import FloatArray, IntArray, counted, previous_odd_size, printable
+from ens_plugin.core.validation import FloatArray, IntArray, counted, plural, previous_odd_size, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.result import SHARES, ErrorCurve, ReportContent, SizeRecommendation, measure_of
 from ens_plugin.report.text import (
@@ -124,7 +124,7 @@ def band_opacity(n_curves: int) -> float:
 
 def size_title(curves: Sequence[SizeCurve]) -> str:
     """Return the title of the size axis of curves."""
-    return f"Ensemble size ({common_noun(curve.noun for curve in curves)}s)"
+    return f"Ensemble size ({plural(common_noun(curve.noun for curve in curves))})"
 
 
 def size_limits(curves: Sequence[SizeCurve]) -> Limits:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from ens_plugin.core.validation import counted
+from ens_plugin.core.validation import counted, plural
 from ens_plugin.core.validation import printable as printable
 from ens_plugin.findings import Finding
 from ens_plugin.report.result import (
@@ -302,7 +302,7 @@ def criteria_table(report: ReportContent) -> Table:
         )
         for found in criteria
     ]
-    heads = ("enough for", f"{member_noun(report)}s", _interval_head(report), f"{measure_name(report)} there")
+    heads = ("enough for", plural(member_noun(report)), _interval_head(report), f"{measure_name(report)} there")
     chosen = [found.criterion for found in criteria].index(report.recommendation.criterion)
     return Table(heads, rows, chosen=chosen)
 
@@ -356,9 +356,9 @@ def _few_rows_note(report: ReportContent, most: int) -> str:
         return ""
     names = ", ".join(printable(found.label, LONGEST_LABEL) for found in few[:SHOWN_ROWS])
     more = f" and {len(few) - SHOWN_ROWS} more" if len(few) > SHOWN_ROWS else ""
-    noun = member_noun(report)
+    nouns = plural(member_noun(report))
     members = (
-        f"the {report.mean_oob_members:.3g} out-of-bag {noun}s of a row, not all {report.n_members}, are wrong together"
+        f"the {report.mean_oob_members:.3g} out-of-bag {nouns} of a row, not all {report.n_members}, are wrong together"
         if report.data == "oob"
         else f"all {number_text(report, report.n_members)} are wrong together"
     )
@@ -371,8 +371,8 @@ def _few_rows_note(report: ReportContent, most: int) -> str:
 
 def predictors(report: ReportContent) -> str:
     """Return which members predict the rows of the confusion matrix, in words."""
-    noun = member_noun(report)
-    return f"their out-of-bag {noun}s" if report.data == "oob" else f"all {noun}s"
+    nouns = plural(member_noun(report))
+    return f"their out-of-bag {nouns}" if report.data == "oob" else f"all {nouns}"
 
 
 def short_names(names: Sequence[str], limit: int) -> list[str]:
@@ -427,7 +427,7 @@ def output_table(report: ReportContent, most: int = MOST_OUTPUTS) -> Table:
         for name, (_, found) in zip(names, shown, strict=True)
     ]
     n_more = len(report.outputs) - most
-    heads = ("output", measure_name(report), "at infinity", f"{member_noun(report)}s", _interval_head(report))
+    heads = ("output", measure_name(report), "at infinity", plural(member_noun(report)), _interval_head(report))
     return Table(heads, rows, "By output:", [f"{n_more} more are in the attribute outputs."] if n_more > 0 else ())
 
 
@@ -452,11 +452,14 @@ def first_rows(kind: str, table: pd.DataFrame) -> str:
 
 def member_noun(report: ReportContent) -> str:
     """Return what one member of the analysed ensemble is called, as :func:`noun_of` does."""
-    return noun_of(report.model)
+    return noun_of(report.model, report.findings)
 
 
-def noun_of(model: str) -> str:
-    """Return what one member is called: "tree" of a forest, "model" of bags, else "member"."""
+def noun_of(model: str, findings: Iterable[Finding]) -> str:
+    """Return what one member is called: a group that is found, "tree" of a forest, "model" of bags, else "member"."""
+    for each in findings:
+        if each.code == "grouped-trees":
+            return f"group of {each.numbers['n_trees']:.0f} trees"
     if _TREES.search(model):
         return "tree"
     return "model" if _MODELS.search(model) else "member"
@@ -476,7 +479,12 @@ def number_text(report: ReportContent, number: int) -> str:
 def in_nouns(sentence: str, report: ReportContent) -> str:
     """Return a sentence about members with what one of this ensemble is called, such as "trees", in their place."""
     noun = member_noun(report)
-    return re.sub(r"\b([Mm])ember", lambda found: noun.title() if found[1] == "M" else noun, sentence)
+
+    def named(found: re.Match[str]) -> str:
+        own = plural(noun) if found[2] else noun
+        return own.capitalize() if found[1] == "M" else own
+
+    return re.sub(r"\b([Mm])ember(s?)\b", named, sentence)
 
 
 def reason_sentence(report: ReportContent) -> str:
@@ -540,7 +548,8 @@ def size_table(report: ReportContent) -> Table:
         sizes.append((f"{number_text(report, recommended)} (recommended)", recommended))
         sizes.sort(key=lambda line: line[1])
     rows = [(label, *_measured(report, curve.at(size), curve.interval_at(size))) for label, size in sizes]
-    limit = f"infinitely many {member_noun(report)}s", *_measured(report, curve.asymptote, curve.asymptote_interval)
+    nouns = plural(member_noun(report))
+    limit = f"infinitely many {nouns}", *_measured(report, curve.asymptote, curve.asymptote_interval)
     return Table(("on new rows", measure_name(report), _interval_head(report)), [*rows, limit])
 
 
@@ -638,7 +647,7 @@ def comparison_table(reports: Mapping[str, ReportContent]) -> Table:
         limit, _ = _measured(report, report.error_curve.asymptote, report.error_curve.asymptote_interval)
         size = recommended_text(report.recommendation) + ("" if report.is_actionable else "?")
         rows.append((name, str(report.n_members), here, interval, limit, size, str(report.n_rows)))
-    heads = ("", f"{noun}s", measure_name(first), _interval_head(first), "limit", "needed", "rows")
+    heads = ("", plural(noun), measure_name(first), _interval_head(first), "limit", "needed", "rows")
     return Table(heads, rows)
 
 
@@ -677,23 +686,23 @@ def spread_sentences(report: ReportContent) -> list[str]:
 
 def facts(report: ReportContent) -> list[tuple[str, str]]:
     """Return how the figures are known, as names with texts: the rows, the bags, the prediction and the curve."""
-    curve, basis, is_oob, noun = report.error_curve, report.basis, report.data == "oob", member_noun(report)
+    curve, basis, is_oob, nouns = report.error_curve, report.basis, report.data == "oob", plural(member_noun(report))
     metric, own = printable(curve.metric, 40), curve.metric_basis
     judges = f"{report.mean_oob_members:.1f} on average, none of them trained on it"
     check = "" if curve.check is None else spread_text(curve.check, curve.metric)
     found = {
         "Rows used": f"{report.n_rows} ({'out-of-bag' if is_oob else 'held-out'})"
         + (", taken as independent" if basis.n_groups is None else ""),
-        "Rows left out": f"{report.rows_without_oob} (too few {noun}s out of bag)" if report.rows_without_oob else "",
+        "Rows left out": f"{report.rows_without_oob} (too few {nouns} out of bag)" if report.rows_without_oob else "",
         "Rows without labels": "" if basis.n_unlabelled is None else f"{basis.n_unlabelled}, for agreement",
         "Groups": group_words(basis.n_groups, report.n_rows),
         "Rows of the metric": "" if own is None else f"{own.n_rows}, for {metric}{label_words(own)}",
         "Finite log loss": _finite_words(own),
-        f"{noun.title()}s per row": judges if is_oob else f"all {report.n_members}",
+        f"{nouns.capitalize()} per row": judges if is_oob else f"all {report.n_members}",
         "In-bag rows": in_nouns(_BAGS.get(report.bags, printable(report.bags, 60)), report),
         "Prediction": in_nouns(_AGGREGATIONS.get(report.aggregation, printable(report.aggregation, 60)), report),
         "Error curve": in_nouns(_estimator_words(report), report),
-        "Check of the curve": check and f"differs by at most {check} from the average over subsets of the {noun}s",
+        "Check of the curve": check and f"differs by at most {check} from the average over subsets of the {nouns}",
     }
     return [(name, text) for name, text in found.items() if text]
 

@@ -250,6 +250,7 @@ def analyze(
     model, df, feature_cols = behind_stages(model, df, feature_cols)
     ensemble = inner_ensemble(model)
     adapter = find_adapter(ensemble)
+    adapter.check_form()
     refuse_own_weights(adapter, "The analysis of a Spark DataFrame")
     refuse_own_loss(adapter, "The analysis of a Spark DataFrame")
     settings = resolve_options(adapter, options)

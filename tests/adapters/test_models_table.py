@@ -114,6 +114,12 @@ ROWS = {
         "quantile_forest", made("quantile_forest", "RandomForestQuantileRegressor"), values
     ),
     "`RegressionForest`": Row("econml", made("econml.grf", "RegressionForest", n_estimators=80), values),
+    "`CausalForest`": Row(
+        "econml",
+        made("econml.grf", "CausalForest", n_estimators=80),
+        values,
+        fit=lambda forest, y: forest.fit(X, labels(X), y),
+    ),
     "`RandomSurvivalForest`": Row("sksurv", made("sksurv.ensemble", "RandomSurvivalForest"), censored),
     "`survival_at(RandomSurvivalForest, time)`": Row(
         "sksurv", made("sksurv.ensemble", "RandomSurvivalForest"), censored, at_time

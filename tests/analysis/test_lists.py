@@ -43,6 +43,7 @@ def test_list_is_that_of_the_most_anomalous_rows() -> None:
     found = ens_plugin.agreement(forest, CANCER, top=40)
     listed = set(np.argsort(forest.score_samples(CANCER))[:40].tolist())
     undecided = found.undecided
+    assert found.findings == ()  # the threshold between labels is nothing to a list
     assert undecided.columns.tolist() == ["value", "listed", "chance"]
     assert set(undecided.index[undecided["listed"]]) <= listed
     assert not set(undecided.index[~undecided["listed"]]) & listed

@@ -16,7 +16,7 @@ from ens_plugin import EnsembleReport, SizeRecommendation
 from ens_plugin.findings import CHECKS, finding
 from ens_plugin.report.answers import answer_lines, headline, markdown_answers, markdown_summary, three_answers
 from ens_plugin.report.result import with_findings
-from ens_plugin.report.text import gain_texts, interval_in_measure, measured_text, member_noun
+from ens_plugin.report.text import detail, gain_texts, interval_in_measure, measured_text, member_noun
 from tests import reports
 from tests.reports import with_doubts
 
@@ -272,6 +272,23 @@ def test_members_are_called_what_they_are(model: str, noun: str) -> None:
     report = replace(CLASSIFICATION, model=model)
     assert member_noun(report) == noun
     assert next(iter(answers(report))) == f"More {noun}s?"
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_groups_of_trees_are_called_so_on_every_surface(name: str) -> None:
+    """A report counted groups as trees, so that its size was read as that of a forest of so many trees."""
+    report = replace(REPORTS[name], model="RegressionForest")
+    grouped = with_findings(report, (finding("grouped-trees", "Members are groups.", n_trees=12),))
+    trees, groups = texts_of(report), texts_of(grouped)
+    assert re.search(r"\btrees?\b", trees, re.IGNORECASE)
+    assert "groups of 12 trees" in groups
+    assert not re.search(r"\btrees?\b", re.sub(r"groups? of 12 trees\b", "", groups), re.IGNORECASE)
+
+
+def texts_of(report: Any) -> str:
+    """Return a report as text and as a page, each line in one."""
+    texts = [str(report), "\n".join(answer_lines(report)), markdown_answers(report), detail(report), report.to_html()]
+    return " ".join(" ".join(texts).replace("grouped-trees", "").split()).replace("Groups", "groups")
 
 
 def test_models_of_a_real_analysis_are_called_models_and_trees() -> None:

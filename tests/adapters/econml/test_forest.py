@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,20 @@ def test_a_member_is_a_group_of_trees_and_the_report_states_it() -> None:
     small = ens_plugin.truncate(fitted(n_estimators=200), 5)
     assert small.n_estimators == len(small.estimators_) == 20
     np.testing.assert_allclose(values(small, X), values(fitted(n_estimators=20), X), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("wanted", [{"top": 25}, {"within": "20 %"}])
+def test_lists_and_values_count_groups(wanted: dict[str, Any]) -> None:
+    """A list counted groups as trees, so that whoever set n_estimators to its size had a fourth of what is needed."""
+    found = ens_plugin.agreement(fitted(n_estimators=100), X, **wanted)
+    caution, text = [" ".join(part.split()) for part in str(found).split("[grouped-trees]")]
+    assert "25 members are 100 trees" in caution
+    assert "25 groups of 4 trees" in text
+    assert "groups of 4 trees are needed" in text
+    assert "tree" not in re.sub("groups of 4 trees", "", text)
+    assert found.plot().get_xlabel() == "Ensemble size (groups of 4 trees)"
+    assert "an ensemble of 25 groups of 4 trees" in found.to_html()
+    assert "grouped-trees" not in str(ens_plugin.agreement(fitted(inference=False), X, **wanted))
 
 
 def test_trees_of_a_group_resemble_each_other_more_than_those_of_two() -> None:
