@@ -20,8 +20,8 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from importlib.util import find_spec
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,7 +219,7 @@ def overlaps(means: Array, length: int) -> Array:
     """Return the mean overlap of pairs of forests by size; `means` has shape (n_forests, n_sizes, n_items)."""
     rng, found = np.random.default_rng(0), []
     for own in means.transpose(1, 0, 2):
-        lists = largest(own, length, 1e-12 * np.abs(own).max(axis=0), rng).astype(np.float64)
+        lists = largest(own, length, 1e-12 * float(np.abs(own).max()), rng).astype(np.float64)
         found.append((lists @ lists.T)[np.triu_indices(len(lists), 1)].mean() / length)
     return np.array(found)
 
@@ -256,7 +256,7 @@ def slope_of_overlap(mean: Array, factor: Array, size: int, length: int, rng: np
     for _ in range(SLOPE_BLOCKS):
         weights = rng.normal(size=(2, BLOCK, len(factor)))
         weights = np.concatenate([weights, -weights], axis=1)
-        ties = np.full(mean.size, 1e-12 * float(np.abs(mean).max()))
+        ties = 1e-12 * float(np.abs(mean).max())
         one, other = (largest(mean + scale * own @ factor, length, ties, rng) for own in weights)
         overlap = (one & other).sum(axis=1) / length
         found += (overlap - overlap.mean()) @ weights.sum(axis=0) / (overlap.size * scale)

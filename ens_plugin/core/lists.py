@@ -30,7 +30,7 @@ N_DRAWS, N_CHANCES, N_PAIRS = 25, 400, 60
 DRAWN_CHANGES, DRAWN_ITEMS, FEWEST_SEEN = 2400, 2.5e5, 30.0
 # Standard deviations of noise that no draw exceeds, and the most items whose place on the list is drawn.
 REACH, MOST_ITEMS = 5.0, 10_000
-# Values that differ by this part of their own size are tied.
+# Values that differ by this part of the largest are tied.
 TIED, SMALLEST = 1e-10, 1e-290
 N_SIZES, N_TABULATED, N_QUANTILES = 12, 100, 200
 # Standard deviation of the logarithm of a loss for each factor e by which a size exceeds the members, up to so many:
@@ -71,7 +71,7 @@ class RankedItems:
         """Return the chance of each item to be on the list of infinitely many members, shape (n_items,)."""
         rng = np.random.default_rng(SEED_OF_LISTS)
         noise = _Noise.of(self.values, 1, N_CHANCES, rng)
-        means = noise.mean() + noise.drawn(0) / np.sqrt(len(self.values))
+        means = noise.mean() + noise.rounding + noise.drawn(0) / np.sqrt(len(self.values))
         return np.asarray(largest(means, self.length, noise.tie_width, rng).mean(axis=0))
 
     def laws(self, max_size: int, first: float = 1.0) -> Laws:
@@ -107,7 +107,8 @@ class RankedItems:
         apart, missed = (
             _with_tail(sizes, own[counted_at.size :] + by, np.log(FEWEST_SEEN * least)) for own in (apart, missed)
         )
-        return apart, missed
+        # Infinitely many list the items of the largest chances, which are rather on both lists than any others.
+        return apart, np.minimum(missed, apart)
 
     def _drawn_losses(self, noise: _Noise, sizes: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return both losses, in items, by added noise and size, shape (n_added, 2, n_sizes)."""
@@ -116,11 +117,13 @@ class RankedItems:
         found = np.empty((ADDED.size, 2, sizes.size))
         for place, size in enumerate(sizes):
             is_open, length = open_items(mean, noise.sd, self.length, 1.0 / size + ADDED[-1] / n_rows)
-            width = noise.tie_width[is_open]
+            rounding = noise.rounding[:, is_open]
             a, b, moved = (drawn[:, is_open] for drawn in (one / np.sqrt(size), other / np.sqrt(size), shift))
             for step, added in enumerate(ADDED):
-                center = mean[is_open] + np.sqrt(added / n_rows) * moved
-                limit, here, there = (largest(each, length, width, rng) for each in (center, center + a, center + b))
+                center = mean[is_open] + rounding + np.sqrt(added / n_rows) * moved
+                limit, here, there = (
+                    largest(each, length, noise.tie_width, rng) for each in (center, center + a, center + b)
+                )
                 found[step, :, place] = [length - (here & own).sum(axis=1).mean() for own in (there, limit)]
         return found
 
@@ -154,7 +157,9 @@ class _Noise:
     weights: FloatArray  # of the rows in a draw, summed, (n_groups, n_parts, n_draws)
     products: FloatArray  # of weights and values, (n_groups, n_parts, n_draws, n_items)
     sd: FloatArray
-    tie_width: FloatArray
+    tie_width: float
+    rounding: FloatArray  # of the means, (n_draws, n_items)
+    unseen: FloatArray  # draws of noise that no row shows, (n_parts, n_draws, n_items)
 
     @classmethod
     def of(cls, values: FloatArray, n_parts: int, n_draws: int, rng: np.random.Generator) -> _Noise:
@@ -164,14 +169,20 @@ class _Noise:
         weights = rng.normal(size=(n_parts, n_draws, n_rows))
         of_groups = [np.flatnonzero(group == own) for own in range(n_groups)]
         mean, sd = values.mean(axis=0), values.std(axis=0, ddof=1)
+        tie_width = TIED * float((np.abs(mean) + sd).max()) + SMALLEST
+        step, copy = _steps(values, mean, sd, tie_width)
+        rounding = step * (rng.random((n_draws, mean.size)) - 0.5)[:, copy]
+        unseen_sd = np.where(sd > tie_width, 0.0, step * np.sqrt(n_rows / 2.0))
         return cls(
             np.arange(n_rows),
             group,
             np.stack([values[rows].sum(axis=0) for rows in of_groups]),
             np.stack([weights[:, :, rows].sum(axis=2) for rows in of_groups]),
             np.stack([weights[:, :, rows] @ values[rows] for rows in of_groups]),
-            sd,
-            TIED * (np.abs(mean) + sd) + SMALLEST,
+            np.hypot(sd, unseen_sd),
+            tie_width,
+            rounding,
+            unseen_sd * rng.normal(size=(n_parts, n_draws, mean.size)),
         )
 
     @property
@@ -183,7 +194,15 @@ class _Noise:
         kept, half = np.arange(self.n_groups) != group, (self.weights.shape[2] + 1) // 2
         weights, products = self.weights[kept, :, :half], self.products[kept, :, :half]
         rows = np.flatnonzero(self.group != group)
-        return replace(self, rows=rows, totals=self.totals[kept], weights=weights, products=products)
+        return replace(
+            self,
+            rows=rows,
+            totals=self.totals[kept],
+            weights=weights,
+            products=products,
+            rounding=self.rounding[:half],
+            unseen=self.unseen[:, :half],
+        )
 
     def mean(self) -> FloatArray:
         return np.asarray(self.totals.sum(axis=0) / self.rows.size)
@@ -191,7 +210,31 @@ class _Noise:
     def drawn(self, part: int) -> FloatArray:
         """Return draws with the covariance of one row's values, shape (n_draws, n_items)."""
         weight = self.weights[:, part].sum(axis=0)[:, None]
-        return np.asarray((self.products[:, part].sum(axis=0) - weight * self.mean()) / np.sqrt(self.rows.size - 1.0))
+        seen = (self.products[:, part].sum(axis=0) - weight * self.mean()) / np.sqrt(self.rows.size - 1.0)
+        return np.asarray(seen + self.unseen[part])
+
+
+def _steps(values: FloatArray, mean: FloatArray, sd: FloatArray, tie_width: float) -> tuple[FloatArray, IntArray]:
+    """Return the distance of the means beside each tied one, and the first item with the same values in all rows.
+
+    Votes of few members tie where the means of infinitely many do not: the mean is rounded to this step.  Items whose
+    values differ from member to member and are equal in each are copies, which tie for ever.
+    """
+    order = np.argsort(mean)
+    new = np.diff(mean[order], prepend=-np.inf) > tie_width
+    level = np.cumsum(new) - 1
+    levels = mean[order][new]
+    gaps = np.diff(levels)
+    if not gaps.size:
+        return np.zeros(mean.size), np.arange(mean.size)
+    width = (np.append(gaps, gaps[-1]) + np.append(gaps[0], gaps)) / 2.0
+    step, copy = np.zeros(mean.size), np.arange(mean.size)
+    step[order] = np.where(np.bincount(level)[level] > 1, width[level], 0.0)
+    tied = np.flatnonzero((step > 0.0) & (sd > tie_width))
+    if tied.size:
+        _, first, group = np.unique(values[:, tied], axis=1, return_index=True, return_inverse=True)
+        copy[tied] = tied[first[group.reshape(-1)]]
+    return step, copy
 
 
 def open_items(mean: FloatArray, sd: FloatArray, length: int, variance: float) -> tuple[BoolArray, int]:
@@ -208,7 +251,7 @@ def open_items(mean: FloatArray, sd: FloatArray, length: int, variance: float) -
     return ~(is_out | is_in), length - int(is_in.sum())
 
 
-def largest(values: FloatArray, length: int, tie_width: FloatArray, rng: np.random.Generator) -> BoolArray:
+def largest(values: FloatArray, length: int, tie_width: float, rng: np.random.Generator) -> BoolArray:
     """Return which items of each row are among its largest; ties are broken at random."""
     found = np.zeros(values.shape, dtype=bool)
     if length >= values.shape[1]:
