@@ -179,14 +179,14 @@ def analyze_verdicts(
     if passing is not None and math.isnan(passing):
         raise InputError("passes_from is NaN, which no score reaches; pass the score from which on a case passes.")
     verdicts, baseline = _systems(verdicts, baseline)
-    cases, counts = _counted(read_answers(verdicts, None, None, None), passing)
+    cases, counts = _counted(read_answers(verdicts), passing)
     draws = _draws(counts, seed)
     risks = {"case": 1.0 - draws.agreed_of_question.mean(axis=0)}
     if bound is not None:
         risks["suite"] = _crossing(draws.drawn - bound)
     gain = None
     if baseline is not None:
-        other = _aligned(_counted(read_answers(baseline, None, None, None), passing), cases)
+        other = _aligned(_counted(read_answers(baseline), passing), cases)
         risks["winner"] = _crossing(draws.drawn - _draws(other, seed + 1).drawn)
         gain = float(_passes(counts).mean() - _passes(other).mean())
     lower, upper = (each[-1] for each in draws.right.interval(level))
