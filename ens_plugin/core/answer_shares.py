@@ -305,18 +305,18 @@ def _fit(
     return fitted, inverse @ (spread + penalty) @ inverse
 
 
-def first_within(distance: FloatArray, allowed: float, sizes: IntArray = SIZES) -> float:
-    """Return the size from which on a distance at these sizes is no longer above the allowed one; else infinity."""
+def first_within(distance: FloatArray, allowed: float, sizes: IntArray = SIZES) -> int:
+    """Return the size from which on a distance is no longer above the allowed one; else one more than the largest."""
     above = np.flatnonzero(distance > allowed)
     if not above.size:
-        return float(sizes[0])
+        return int(sizes[0])
     last = int(above[-1])
     if last == sizes.size - 1:
-        return np.inf
+        return int(sizes[last]) + 1
     # Between two sizes the distance is interpolated in the logarithm of the size.
     before, after = distance[last], distance[last + 1]
     share = min((before - allowed) / max(before - after, NEGLIGIBLE), 1.0)
-    return float(np.ceil(sizes[last] * (sizes[last + 1] / sizes[last]) ** share - ROUNDING))
+    return int(np.ceil(sizes[last] * (sizes[last + 1] / sizes[last]) ** share - ROUNDING))
 
 
 def draw_majorities(votes: AnswerVotes, random_state: int, votes_per_sample: float = 1.0) -> ShareDraws:
