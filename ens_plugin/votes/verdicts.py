@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ens_plugin.analysis.arguments import as_seed
-from ens_plugin.core.answer_shares import ROUNDING, SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_chance, as_values, counted, shown
+from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_chance, as_values, counted, shown
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import brief
 from ens_plugin.report.text import level_text
