@@ -271,10 +271,8 @@ def _said(value: Any) -> Any:
         except UnicodeEncodeError as error:
             raise _UnreadableError(f"the text {shown(value, 60)} in it has half of a character; replace it") from error
         return value if value.strip() else None
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     if value is None or isinstance(value, (int, float)):
-        return value
+        return None if isinstance(value, float) and not math.isfinite(value) else value
     raise _UnreadableError(f"an answer in it is {shown(value, 60)}, and must be a text or a number")
 
 

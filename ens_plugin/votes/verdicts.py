@@ -11,7 +11,16 @@ import pandas as pd
 
 from ens_plugin.analysis.arguments import as_seed
 from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within
-from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, as_chance, as_values, counted, shown
+from ens_plugin.core.validation import (
+    NEGLIGIBLE,
+    ROUNDING,
+    FloatArray,
+    as_chance,
+    as_probability,
+    as_values,
+    counted,
+    shown,
+)
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import brief
 from ens_plugin.report.text import level_text
@@ -148,7 +157,7 @@ def analyze_verdicts(
     passes_from : float, optional
         The score from which on a case passes.
     least_pass_rate : float, optional
-        The pass rate that a suite must have, at most 1.
+        The pass rate that a suite must have, from 0 to 1.
     max_risk : float, default=0.05
         The risk of another verdict that is allowed.
     interval_level : float, default=0.95
@@ -178,9 +187,9 @@ def analyze_verdicts(
     [False, True]
     """
     allowed, level = as_chance(max_risk, "max_risk"), as_chance(interval_level, "interval_level")
-    bound, seed = _bound(least_pass_rate), as_seed(random_state)
+    bound = None if least_pass_rate is None else float(as_probability([least_pass_rate], "least_pass_rate")[0])
     passing = None if passes_from is None else float(as_values([passes_from], "passes_from")[0])
-    verdicts, baseline = _systems(verdicts, baseline)
+    seed, (verdicts, baseline) = as_seed(random_state), _systems(verdicts, baseline)
     cases = _counted(verdicts, passing)
     draws = _draws(cases, seed)
     risks = {"case": 1.0 - draws.agreed_of_question.mean(axis=0)}
@@ -209,12 +218,6 @@ def analyze_verdicts(
     )
 
 
-def _bound(least_pass_rate: float | None) -> float | None:
-    """Return the pass rate that is wanted, which may be 1: all cases."""
-    is_all = isinstance(least_pass_rate, (int, float)) and least_pass_rate == 1
-    return least_pass_rate if least_pass_rate is None or is_all else as_chance(least_pass_rate, "least_pass_rate")
-
-
 def _systems(verdicts: Any, baseline: Any) -> tuple[Any, Any]:
     """Return the verdicts on a system and on its baseline: of a table with two systems, the first is the baseline."""
     if not isinstance(verdicts, pd.DataFrame) or "system" not in verdicts or baseline is not None:
@@ -239,11 +242,10 @@ def _counted(verdicts: Any, passes_from: float | None) -> pd.DataFrame:
     """Return how often each case with verdicts passed and failed."""
     table = read_answers(verdicts)
     said = [_verdict(each, passes_from) for each in table.answer.tolist()]
-    columns = {
-        name: np.bincount(table.question, [each is kind for each in said], table.questions.size)
-        for name, kind in (("passed", True), ("failed", False))
-    }
-    cases = pd.DataFrame(columns, index=table.questions)
+    passed, failed = (
+        np.bincount(table.question, [each is kind for each in said], table.questions.size) for kind in (True, False)
+    )
+    cases = pd.DataFrame({"passed": passed, "failed": failed}, index=table.questions)
     cases = cases[cases.sum(axis=1) > 0]
     if len(cases) < 2:
         raise InputError(f"{counted(len(cases), 'case has', 'cases have')} verdicts; at least 2 are needed.")
