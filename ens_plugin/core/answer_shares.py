@@ -24,15 +24,16 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, gammaln, ndtri
 
+from ens_plugin.core.label_draws import find_cells
 from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray
 
-# Edges of cells at equal distances of asin(sqrt(share)), at which the votes of a share have the same variance.
-RIGHT_EDGES = np.sin(np.linspace(0.0, np.pi / 2.0, 17)) ** 2
-RIVAL_EDGES = np.sin(np.linspace(0.0, np.pi / 2.0, 9)) ** 2
+# Both edges of cells at equal distances of asin(sqrt(share)), at which the votes of a share have the same variance.
+RIGHT, RIVAL = (sliding_window_view(np.sin(np.linspace(0.0, np.pi / 2.0, size)) ** 2, 2) for size in (17, 9))
 CONCENTRATIONS = np.geomspace(0.05, 300.0, 8)
 # The largest powers of t, w and theta in the logarithm of the density, and of their products.
 POWERS, MOST_POWERS = (6, 3, 3), 4
@@ -88,11 +89,12 @@ class Share(NamedTuple):
         )
         return lower, upper
 
-    def distance(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the distance from infinity, and the ends of its interval."""
-        apart = self.mean - self.mean[-1]
-        reach = ndtri((1.0 + level) / 2.0) * np.sqrt(self.distance_variance)
-        return apart, apart - reach, apart + reach
+    def size_within(self, tolerance: float, level: float) -> tuple[int, tuple[int, int]]:
+        """Return the size from which on it is no farther than a tolerance from that at infinity, with its interval."""
+        apart, reach = np.abs(self.mean - self.mean[-1]), ndtri((1.0 + level) / 2.0) * np.sqrt(self.distance_variance)
+        ends = np.maximum(apart - reach, 0.0), apart, apart + reach
+        first, size, last = (first_within(each[:-1], tolerance) for each in ends)
+        return size, (min(first, size), max(last, size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,18 +145,14 @@ class _Grid:
         return np.asarray(np.linalg.qr(np.column_stack(columns))[0][:, 1:] * np.sqrt(places[0].size))
 
 
-def _cells(edges: FloatArray) -> FloatArray:
-    return np.column_stack([edges[:-1], edges[1:]])
-
-
 def _grid(votes: AnswerVotes) -> _Grid:
     """Return the cells; without truth nothing is right, and of two answers the rival is the only other one."""
-    never, right, rival = np.zeros((1, 2)), _cells(RIGHT_EDGES), _cells(RIVAL_EDGES)
+    never = np.zeros((1, 2))
     if votes.n_answers > 2:
-        return _Grid(np.vstack([never, right]) if votes.has_truth else never, rival, CONCENTRATIONS)
+        return _Grid(np.vstack([never, RIGHT]) if votes.has_truth else never, RIVAL, CONCENTRATIONS)
     if votes.has_truth:
-        return _Grid(right, np.array([[1.0 - ONE_ANSWER, 1.0]]), np.ones(1))
-    return _Grid(never, right, np.array([ONE_ANSWER]))
+        return _Grid(RIGHT, np.array([[1.0 - ONE_ANSWER, 1.0]]), np.ones(1))
+    return _Grid(never, RIGHT, np.array([ONE_ANSWER]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +332,8 @@ def draw_majorities(votes: AnswerVotes, random_state: int, votes_per_sample: flo
 
 def _drawn(records: _Records, groups: IntArray, sizes: IntArray, rng: np.random.Generator) -> _Draw:
     """Draw the shares of the answers to each question, and votes by them."""
-    cell, ends = _drawn_cells(records.weights, records.kind, rng), np.append(sizes, np.inf)
+    reached, ends = np.cumsum(records.weights, axis=1), np.append(sizes, np.inf)
+    cell = find_cells(reached / reached[:, -1:], records.kind, rng.random((records.kind.size, 1)))[:, 0]
     shares = _drawn_shares(records, cell, rng)
     both = np.stack(_majorities(shares, sizes, rng))
     # The slope of a posterior mean is its covariance with the terms.
@@ -372,8 +371,7 @@ def _variance_of_groups(right: FloatArray, groups: IntArray) -> FloatArray:
     """Return the variance of the share of right majorities over groups of questions, without the luck of the votes."""
     apart = right - right.mean(axis=1, keepdims=True)
     sums = np.zeros((2, int(groups.max()) + 1, right.shape[2]))
-    for half in range(2):
-        np.add.at(sums[half], groups, apart[half])
+    np.add.at(sums.transpose(1, 0, 2), groups, apart.transpose(1, 0, 2))
     return np.asarray(np.maximum((sums[0] * sums[1]).sum(axis=0), 0.0) / right.shape[1] ** 2)
 
 
@@ -411,33 +409,17 @@ def _drawn_shares(records: _Records, cell: IntArray, rng: np.random.Generator) -
     votes, place = records.votes[kind], np.arange(kind.size)
     n_wrong = votes[:, 1:].sum(axis=1)
     chances = np.where(votes[:, 1:] > 0, records.rivals[records.pair[kind], of_rival[:, None], of_rest[:, None]], 0.0)
-    chances = np.column_stack([chances, np.ones(kind.size)])
     # The last column is the rival that was not given.
-    rival = _drawn_columns(chances, rng)
-    own = np.column_stack([votes[:, 1:], np.zeros(kind.size)])[place, rival]
+    total = np.cumsum(np.column_stack([chances, np.ones(kind.size)]), axis=1)
+    rival = (total <= rng.random((kind.size, 1)) * total[:, -1:]).sum(axis=1)
+    rest = np.column_stack([votes[:, 1:], np.zeros(kind.size)])
+    own = rest[place, rival]
     right = _drawn_in_cell(votes[:, 0], n_wrong, grid.right[of_right], rng)
     share = _drawn_in_cell(own, n_wrong - own, grid.rival[of_rival], rng)
-    rest = np.column_stack([votes[:, 1:], np.zeros(kind.size)])
     rest[place, rival] = 0.0
     split = _drawn_split(rest, grid.concentration[of_rest], rng) * ((1.0 - right) * (1.0 - share))[:, None]
     split[place, rival] = (1.0 - right) * share
     return np.column_stack([right, split])
-
-
-def _drawn_cells(weights: FloatArray, kind: IntArray, rng: np.random.Generator) -> IntArray:
-    """Draw a cell for each question by the weights of its record."""
-    total = np.cumsum(weights, axis=1)
-    total /= total[:, -1:]
-    # One search in all records: each is moved by its number.
-    flat = (total + np.arange(len(weights))[:, None]).reshape(-1)
-    found = np.searchsorted(flat, kind + rng.random(kind.size), side="right")
-    return np.asarray(np.minimum(found - kind * weights.shape[1], weights.shape[1] - 1))
-
-
-def _drawn_columns(weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Draw a column of each row by its weights."""
-    total = np.cumsum(weights, axis=1)
-    return np.asarray((total <= rng.random((len(weights), 1)) * total[:, -1:]).sum(axis=1))
 
 
 def _drawn_in_cell(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ens_plugin.analysis.arguments import as_seed
-from ens_plugin.core.answer_shares import SIZES, Share, ShareDraws, draw_majorities, first_within
+from ens_plugin.core.answer_shares import SIZES, ShareDraws, draw_majorities
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     STANDARD_ERRORS,
@@ -263,8 +263,7 @@ def analyze_votes(
     found = count_answers(read_answers(answers, truth, weight, groups), normalize)
     _refuse_single(found)
     draws = draw_majorities(found.votes, as_seed(random_state), found.votes_per_sample)
-    wanted = draws.right if found.votes.has_truth else draws.agreed
-    size, interval = _size_within(wanted, allowed, level)
+    size, interval = (draws.right if found.votes.has_truth else draws.agreed).size_within(allowed, level)
     return VoteReport(
         n_questions=found.questions.size,
         n_samples=int(found.n_samples.max()),
@@ -365,15 +364,6 @@ def _among(n_of_kind: IntArray, n_samples: IntArray) -> FloatArray:
     """
     k = np.arange(int(n_samples.min()))[:, None]
     return np.asarray(np.cumprod(np.maximum(n_of_kind - k, 0.0) / (n_samples - k), axis=0).mean(axis=1))
-
-
-def _size_within(wanted: Share, tolerance: float, level: float) -> tuple[int, tuple[int, int]]:
-    """Return the smallest size from which on no more than a tolerance is lost or gained, with its interval."""
-    middle, lower, upper = wanted.distance(level)
-    nearest = np.where(lower * upper <= 0.0, 0.0, np.minimum(np.abs(lower), np.abs(upper)))
-    farthest = np.maximum(np.abs(lower), np.abs(upper))
-    first, size, last = (first_within(each[:-1], tolerance) for each in (nearest, np.abs(middle), farthest))
-    return size, (min(first, size), max(last, size))
 
 
 def _undecided(found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
