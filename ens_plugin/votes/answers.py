@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ens_plugin.core.answer_shares import AnswerVotes
 from ens_plugin.core.validation import (
@@ -18,7 +18,7 @@ from ens_plugin.core.validation import (
     BoolArray,
     FloatArray,
     IntArray,
-    as_numbers,
+    as_weight,
     counted,
     one_line,
     shown,
@@ -83,9 +83,10 @@ def read_answers(answers: Any, truth: Any = None, weight: Any = None, groups: An
         raise InputError(f"Two questions are called {shown(twice, 40)}; give each a name of its own.")
     if weight is not None and not is_long:
         weight = _weights_of_rows(weight, questions, question)
-    weight = np.broadcast_to(1.0, said.size) if weight is None else _as_weights(weight, said.size)
+    weight = as_weight(weight, said.size)
     is_named = isinstance(answers, (Mapping, pd.DataFrame))
-    table = AnswerTable(questions, question, said, weight, is_named, is_long)
+    # Relative to the largest weight, so that their unit does not matter.
+    table = AnswerTable(questions, question, said, weight / weight.max(), is_named, is_long)
     return replace(
         table,
         truth=None if truth is None else _by_question(truth, table, "truth"),
@@ -144,16 +145,6 @@ def _weights_of_rows(weight: Any, questions: pd.Index[Any], question: IntArray) 
     if len(rows) != lengths.size or any(np.size(row) != length for row, length in zip(rows, lengths, strict=True)):
         raise InputError("weight must have the form of answers: one weight for each sample of each question.")
     return np.concatenate([*map(np.ravel, rows)])
-
-
-def _as_weights(weight: ArrayLike, length: int) -> FloatArray:
-    """Return weights relative to the largest one, so that their unit does not matter."""
-    values = as_numbers(weight, "weight")
-    if values.shape != (length,):
-        raise InputError(f"weight has shape {values.shape}, and there are {length} answers; pass one for each.")
-    if not np.isfinite(values).all() or values.min() < 0 or not values.max() > 0:
-        raise InputError("weight must hold finite numbers from 0 on, some of them above 0.")
-    return np.asarray(values / values.max())
 
 
 def _by_question(values: Any, table: AnswerTable, name: str) -> NDArray[Any]:
