@@ -368,17 +368,13 @@ def _among(n_of_kind: IntArray, n_samples: IntArray) -> FloatArray:
 
 def _undecided(found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
     """Return the questions whose majority may be overturned, the likeliest first."""
-    counts = found.votes.counts
+    counts, rows = found.votes.counts, np.arange(found.questions.size)[:, None]
     order = np.argsort(-counts, axis=1, kind="stable")[:, :2]
-    rows = np.arange(len(counts))[:, None]
-    shares = counts[rows, order] / np.maximum(counts.sum(axis=1, keepdims=True), NEGLIGIBLE)
-    names = found.names[rows, order]
-    names[counts[rows, order] == 0] = None
-    table = pd.DataFrame(
-        {"answer": names[:, 0], "runner_up": names[:, 1], "margin": shares[:, 0] - shares[:, 1],
-         "chance": draws.overturned},
-        index=found.questions,
-    )  # fmt: skip
+    votes, names = counts[rows, order], found.names[rows, order]
+    names[votes == 0] = None
+    shares = (votes / np.maximum(counts.sum(axis=1, keepdims=True), NEGLIGIBLE)).T
+    columns = {"answer": names[:, 0], "runner_up": names[:, 1], "margin": shares[0] - shares[1]}
+    table = pd.DataFrame({**columns, "chance": draws.overturned}, index=found.questions)
     return table[table["chance"] >= UNDECIDED].sort_values("chance", ascending=False, kind="stable")
 
 
@@ -394,18 +390,16 @@ def _doubts(found: CountedAnswers) -> tuple[Finding, ...]:
             "example with normalize=."
         )
         return (finding("never-right", sentence),)
-    few = n_samples < np.median(n_samples)
-    if not few.any():
-        few = n_samples < n_samples.max()
+    few = n_samples < (np.median(n_samples) if n_samples.min() < np.median(n_samples) else n_samples.max())
     if not few.any() or _are_alike(share[few], share[~few]):
         return ()
-    low, high = (100.0 * float(each.mean()) for each in (share[few], share[~few]))
+    low, high = (float(each.mean()) for each in (share[few], share[~few]))
     sentence = (
-        f"Questions with fewer samples are others than the rest: a sample is right for {low:.3g} % of them and for "
-        f"{high:.3g} % of the others. For more samples than these have, the majority may be off by more than its "
-        "interval. Draw as many samples of each question."
+        f"Questions with fewer samples are others than the rest: a sample is right for {100 * low:.3g} % of them and "
+        f"for {100 * high:.3g} % of the others. For more samples than these have, the majority may be off by more than "
+        "its interval. Draw as many samples of each question."
     )
-    return (finding("uneven-samples", sentence, right_of_few=low / 100.0, right_of_others=high / 100.0),)
+    return (finding("uneven-samples", sentence, right_of_few=low, right_of_others=high),)
 
 
 def _are_alike(one: FloatArray, other: FloatArray) -> bool:
