@@ -83,10 +83,11 @@ def read_answers(answers: Any, truth: Any = None, weight: Any = None, groups: An
         raise InputError(f"Two questions are called {shown(twice, 40)}; give each a name of its own.")
     if weight is not None and not is_long:
         weight = _weights_of_rows(weight, questions, question)
-    weight = as_weight(weight, said.size)
+    weights = as_weight(weight, said.size)
+    # Relative to the largest weight, so that their unit does not matter; equal ones take no memory.
+    weights = weights if weight is None else weights / weights.max()
     is_named = isinstance(answers, (Mapping, pd.DataFrame))
-    # Relative to the largest weight, so that their unit does not matter.
-    table = AnswerTable(questions, question, said, weight / weight.max(), is_named, is_long)
+    table = AnswerTable(questions, question, said, weights, is_named, is_long)
     return replace(
         table,
         truth=None if truth is None else _by_question(truth, table, "truth"),
