@@ -103,12 +103,10 @@ def read_samples(path: str | Path, names: Mapping[str, str] | None) -> pd.DataFr
             f"The data file {str(path)!r} has no column {missing[0]!r}, but {_listed(there)}. Name one of these, for "
             f"example: {proposed(there)}."
         )
-    found = pd.DataFrame({role: frame[name] for role, name in names.items()})
-    for role, name in names.items():
-        texts = column_texts(path, name)
-        if texts is not None:
-            found[role] = texts.mask(texts == "")
-    return found
+    if str(path).lower().endswith((*CSV, *TSV)):
+        texts = _read_text(Path(path), dtype=str, keep_default_na=False)
+        frame = texts.mask(texts == "")
+    return pd.DataFrame({role: frame[name] for role, name in names.items()})
 
 
 def column_texts(path: str | Path, name: str) -> pd.Series[Any] | None:

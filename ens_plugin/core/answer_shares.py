@@ -1,24 +1,13 @@
-r"""What infinitely many samples would answer to each question, drawn given the few samples that there are.
+"""What infinitely many samples would answer to each question, drawn given the few samples that there are.
 
-Answers to different questions have nothing in common. Of one question the votes tell how often the right answer was
-given, :math:`k` of :math:`n`, and into which equal answers the others fall, :math:`c_1, \dots, c_m`. Its shares are
-modelled by three numbers: the **right** answer has a share :math:`t`; of the rest, one wrong answer, the **rival**, has
-a share :math:`w`; and what is left is split at random by a Poisson-Dirichlet distribution of concentration
-:math:`\theta`, which near 0 is one answer more, and large is many that hardly come twice. Counts c with the sum n, of
-such a split alone, have the chance (Ewens 1972)
-
-.. math:: E_\theta(c) = \frac{\theta^m \prod_i (c_i - 1)!}{\theta (\theta + 1) \cdots (\theta + n - 1)},
-
-and a question's votes, whose rival is any wrong answer that was given or one that was not,
-
-.. math:: t^k (1-t)^{n-k} \Bigl\{(1-w)^{n-k} E_\theta(c) + \sum_i w^{c_i} (1-w)^{n-k-c_i} E_\theta(c_{-i})\Bigr\}.
-
-Without truth there is no right answer, so that t is 0 and the rival is the leading answer. The distribution of
-:math:`(t, w, \theta)` over questions has a density that is constant in the cells of a grid. Its logarithm is a
-polynomial, fitted by penalised likelihood (Efron 2016). Given a question's votes, its shares are drawn: a cell, which
-answer is the rival, :math:`t` and :math:`w` by their Beta distributions within the cell, and the split by its Dirichlet
-distribution given the counts. Every figure is an average over these draws. Its variance is that of the questions'
-chances, and that of the coefficients along the slopes of the posterior means.
+The model is that of ``docs/methods/answers.md``.  Of one question, the **right** answer has a share t; of the rest, one
+wrong answer, the **rival**, has a share w; and what is left is split at random by a Poisson-Dirichlet distribution of
+concentration theta (Ewens 1972).  Without truth t is 0 and the rival is the leading answer.  The density of
+(t, w, theta) over questions is constant in the cells of a grid, and its logarithm is a polynomial, fitted by penalised
+likelihood (Efron 2016).  Given a question's votes, its shares are drawn: a cell, which answer is the rival, t and w by
+their Beta distributions within the cell, and the split by its Dirichlet distribution.  Every figure is an average over
+these draws.  Its variance is that of the questions' chances, and that of the coefficients along the slopes of the
+posterior means.
 
 References
 ----------
@@ -29,21 +18,22 @@ Rubin, D. B. (1981). The Bayesian bootstrap. The Annals of Statistics 9, 130-134
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, gammaln, ndtri
 
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, IntArray
+from ens_plugin.core.label_draws import find_cells
+from ens_plugin.core.validation import NEGLIGIBLE, ROUNDING, FloatArray, IntArray
 
-# Edges of cells at equal distances of asin(sqrt(share)), at which the votes of a share have the same variance.
-RIGHT_EDGES = np.sin(np.linspace(0.0, np.pi / 2.0, 17)) ** 2
-RIVAL_EDGES = np.sin(np.linspace(0.0, np.pi / 2.0, 9)) ** 2
+# Both edges of cells at equal distances of asin(sqrt(share)), at which the votes of a share have the same variance.
+RIGHT, RIVAL = (sliding_window_view(np.sin(np.linspace(0.0, np.pi / 2.0, size)) ** 2, 2) for size in (17, 9))
 CONCENTRATIONS = np.geomspace(0.05, 300.0, 8)
 # The largest powers of t, w and theta in the logarithm of the density, and of their products.
 POWERS, MOST_POWERS = (6, 3, 3), 4
@@ -59,8 +49,6 @@ N_RIVALS = 6
 # What other answers than two can have of the shares where two are possible.
 ONE_ANSWER = 1e-9
 SMALLEST = 1e-300
-# Part of a size that its powers may be off by.
-ROUNDING = 1e-9
 # A ratio whose exponential is still finite where hundreds are added.
 LARGEST_LOG = 690.0
 # Numbers of samples that are tabulated; between them figures are interpolated in the logarithm of the size.
@@ -101,42 +89,29 @@ class Share(NamedTuple):
         )
         return lower, upper
 
-    def distance(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the distance from infinity, and the ends of its interval."""
-        apart = self.mean - self.mean[-1]
-        reach = ndtri((1.0 + level) / 2.0) * np.sqrt(self.distance_variance)
-        return apart, apart - reach, apart + reach
+    def size_within(self, tolerance: float, level: float) -> tuple[int, tuple[int, int]]:
+        """Return the size from which on it is no farther than a tolerance from that at infinity, with its interval."""
+        apart, reach = np.abs(self.mean - self.mean[-1]), ndtri((1.0 + level) / 2.0) * np.sqrt(self.distance_variance)
+        ends = np.maximum(apart - reach, 0.0), apart, apart + reach
+        first, size, last = (first_within(each[:-1], tolerance) for each in ends)
+        return size, (min(first, size), max(last, size))
 
 
 @dataclass(frozen=True, eq=False)
 class ShareDraws:
-    """What majorities of :data:`SIZES` samples, and of infinitely many, do by draws of the shares of the answers.
+    """What majorities of :data:`SIZES` samples, and of infinitely many, do by draws of the shares of the answers."""
 
-    Attributes
-    ----------
-    right, agreed : Share
-        Of these questions, those whose majority is right, and is that of infinitely many samples.
-    new_right : Share
-        The same as `right` for other questions like these.
-    drawn : ndarray, shape (2, n_draws, n_sizes + 1)
-        `right` in each draw, of the outcome of as many samples; the first axis is of two independent sets of votes.
-    one_right, all_right : ndarray, shape (n_sizes + 1,)
-        Share of the questions with at least one right answer among as many samples, and with right ones only.
-    right_of_question, agreed_of_question : ndarray, shape (n_questions, n_sizes + 1)
-        Chance that the majority of as many samples of a question is right, and that of infinitely many.
-    overturned : ndarray, shape (n_questions,)
-        Chance that infinitely many samples have another majority than those at hand.
-    """
-
-    right: Share
-    agreed: Share
-    new_right: Share
+    right: Share  # of these questions, those whose majority is right
+    agreed: Share  # those whose majority is that of infinitely many samples
+    new_right: Share  # right ones of other questions like these
+    # Right ones in each draw, of the outcome of as many samples, for two independent sets of votes, shape
+    # (2, n_draws, n_sizes + 1).
     drawn: FloatArray
-    one_right: FloatArray
-    all_right: FloatArray
-    right_of_question: FloatArray
+    one_right: FloatArray  # questions with at least one right answer among as many samples, shape (n_sizes + 1,)
+    all_right: FloatArray  # with right ones only
+    right_of_question: FloatArray  # chance of a right majority, shape (n_questions, n_sizes + 1)
     agreed_of_question: FloatArray
-    overturned: FloatArray
+    overturned: FloatArray  # chance of each question that infinitely many have another majority than those at hand
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,46 +145,40 @@ class _Grid:
         return np.asarray(np.linalg.qr(np.column_stack(columns))[0][:, 1:] * np.sqrt(places[0].size))
 
 
-def _cells(edges: FloatArray) -> FloatArray:
-    return np.column_stack([edges[:-1], edges[1:]])
-
-
 def _grid(votes: AnswerVotes) -> _Grid:
     """Return the cells; without truth nothing is right, and of two answers the rival is the only other one."""
-    never, right, rival = np.zeros((1, 2)), _cells(RIGHT_EDGES), _cells(RIVAL_EDGES)
+    never = np.zeros((1, 2))
     if votes.n_answers > 2:
-        return _Grid(np.vstack([never, right]) if votes.has_truth else never, rival, CONCENTRATIONS)
+        return _Grid(np.vstack([never, RIGHT]) if votes.has_truth else never, RIVAL, CONCENTRATIONS)
     if votes.has_truth:
-        return _Grid(right, np.array([[1.0 - ONE_ANSWER, 1.0]]), np.ones(1))
-    return _Grid(never, right, np.array([ONE_ANSWER]))
+        return _Grid(RIGHT, np.array([[1.0 - ONE_ANSWER, 1.0]]), np.ones(1))
+    return _Grid(never, RIGHT, np.array([ONE_ANSWER]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Records:
-    """Questions with different votes, and what the cells of the grid give them.
+    """Questions with different votes, and what the cells of the grid give them."""
 
-    Attributes
-    ----------
-    votes : ndarray, shape (n_records, n_answers)
-    kind : ndarray of int, shape (n_questions,)
-        The record of each question.
-    likelihood : ndarray, shape (n_records, n_cells)
-        Relative to the largest of each record.
-    rivals : ndarray, shape (n_pairs, n_rival_cells, n_concentrations)
-        The chance of a record whose rival has v of n wrong votes, relative to that of a rival that was not given, for
-        each pair (v, n) that occurs.
-    pair : ndarray of int, shape (n_records, n_answers - 1)
-        The pair of each wrong answer.
-    """
-
-    votes: FloatArray
-    kind: IntArray
-    likelihood: FloatArray
+    grid: _Grid
+    votes: FloatArray  # shape (n_records, n_answers)
+    kind: IntArray  # the record of each question
+    weights: FloatArray  # of the cells, relative to each other: likelihoods, later posterior ones
+    # The chance that the rival has v of n wrong votes, for each such pair that occurs, relative to that of a rival that
+    # was not given, shape (n_pairs, n_rival_cells, n_concentrations).
     rivals: FloatArray
-    pair: IntArray
+    pair: IntArray  # of each wrong answer, shape (n_records, n_answers - 1)
+
+    @cached_property
+    def expected(self) -> FloatArray:
+        """The means of the terms by these weights, shape (n_records, n_terms)."""
+        return np.asarray((self.weights / self.weights.sum(axis=1, keepdims=True)) @ self.grid.basis)
 
 
 def _records(counts: FloatArray, grid: _Grid) -> _Records:
+    """Return the different votes, of which k of n for the right answer and c_i for others have in each cell the chance.
+
+    t^k (1 - t)^(n - k) {(1 - w)^(n - k) E(c) + sum_i w^c_i (1 - w)^(n - k - c_i) E(c without c_i)}, E as in _log_ewens.
+    """
     records, kind = np.unique(counts, axis=0, return_inverse=True)
     right, wrong = records[:, 0], records[:, 1:]
     n_wrong = wrong.sum(axis=1)
@@ -227,9 +196,8 @@ def _records(counts: FloatArray, grid: _Grid) -> _Records:
     )
     log = _log_mean(right, n_wrong, grid.right)[:, :, None, None] + log_rest[:, None]
     log = log.reshape(len(records), -1)
-    return _Records(
-        records, kind.reshape(-1), np.exp(log - log.max(axis=1, keepdims=True)), ratio, np.asarray(pair, dtype=np.int64)
-    )
+    weights = np.exp(log - log.max(axis=1, keepdims=True))
+    return _Records(grid, records, kind.reshape(-1), weights, ratio, np.asarray(pair, dtype=np.int64))
 
 
 def _log_mean(successes: FloatArray, failures: FloatArray, cells: FloatArray) -> FloatArray:
@@ -276,11 +244,9 @@ def _density(coefficients: FloatArray, basis: FloatArray) -> FloatArray:
     return np.asarray(density / density.sum(axis=-1, keepdims=True))
 
 
-def _fit(
-    records: _Records, basis: FloatArray, kind: IntArray, groups: NDArray[np.integer] | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the coefficients of the density, and their covariance; `kind` is the record of each question."""
-    likelihood, counts = records.likelihood, np.bincount(kind).astype(np.float64)
+def _fit(records: _Records, kind: IntArray, groups: NDArray[np.integer] | None) -> tuple[FloatArray, FloatArray]:
+    """Return the density, and the covariance of its coefficients; `kind` is the record of each question."""
+    basis, likelihood, counts = records.grid.basis, records.weights, np.bincount(kind).astype(np.float64)
 
     def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
         density = _density(coefficients, basis)
@@ -302,117 +268,110 @@ def _fit(
         spread = summed.T @ summed
     # What the votes do not tell of is as uncertain as the penalty says; 95 % intervals without it hold 90 %.
     inverse = np.linalg.inv(information + penalty)
-    return fitted, inverse @ (spread + penalty) @ inverse
+    return density, inverse @ (spread + penalty) @ inverse
 
 
-def first_within(distance: FloatArray, allowed: float, sizes: IntArray = SIZES) -> float:
-    """Return the size from which on a distance at these sizes is no longer above the allowed one; else infinity."""
+def first_within(distance: FloatArray, allowed: float, sizes: IntArray = SIZES) -> int:
+    """Return the size from which on a distance is no longer above the allowed one; else one more than the largest."""
     above = np.flatnonzero(distance > allowed)
     if not above.size:
-        return float(sizes[0])
+        return int(sizes[0])
     last = int(above[-1])
     if last == sizes.size - 1:
-        return np.inf
+        return int(sizes[last]) + 1
     # Between two sizes the distance is interpolated in the logarithm of the size.
     before, after = distance[last], distance[last + 1]
     share = min((before - allowed) / max(before - after, NEGLIGIBLE), 1.0)
-    return float(np.ceil(sizes[last] * (sizes[last + 1] / sizes[last]) ** share - ROUNDING))
+    return int(np.ceil(sizes[last] * (sizes[last + 1] / sizes[last]) ** share - ROUNDING))
+
+
+class _Draw(NamedTuple):
+    """What majorities do for one draw of the shares, or the sum over all draws; its figures are parts of means."""
+
+    both: FloatArray  # right, and as infinitely many, for two sets of votes, shape (2, 2, n_questions, n_sizes + 1)
+    between: FloatArray  # variance over groups
+    all_right: FloatArray
+    none_right: FloatArray
+    slopes: FloatArray  # of the posterior means, shape (2, n_sizes + 1, n_terms)
+    overturned: FloatArray  # chance of each question
 
 
 def draw_majorities(votes: AnswerVotes, random_state: int, votes_per_sample: float = 1.0) -> ShareDraws:
     """Return what majorities of each size do, by draws of the shares of the answers to these questions."""
     rng = np.random.default_rng(random_state)
-    grid = _grid(votes)
     some, stand_in = _spread_over_kinds(votes.counts)
-    records = _records(votes.counts[some], grid)
-    fitted, covariance = _fit(records, grid.basis, records.kind[stand_in], votes.groups)
-    weights = records.likelihood * _density(fitted, grid.basis)
-    expected = (weights / weights.sum(axis=1, keepdims=True)) @ grid.basis
+    records = _records(votes.counts[some], _grid(votes))
+    density, covariance = _fit(records, records.kind[stand_in], votes.groups)
+    records = replace(records, weights=records.weights * density)
     groups = np.arange(some.size) if votes.groups is None else np.unique(votes.groups[some], return_inverse=True)[1]
     sizes = np.maximum(np.round(SIZES * votes_per_sample), 1.0).astype(np.int64)
-    ends = np.append(sizes, np.inf)
-    none_right, all_right, overturned = np.zeros(ends.size), np.zeros(ends.size), np.zeros(some.size)
-    slopes, between = np.zeros((2, ends.size, fitted.size)), np.zeros(ends.size)
-    moments, drawn = _Moments.empty(some.size, ends.size), np.empty((2, N_DRAWS, ends.size))
-    for draw in range(N_DRAWS):
-        cell = _drawn_cells(weights, records.kind, rng)
-        shares = _drawn_shares(records, grid, cell, rng)
-        both = np.stack(_majorities(shares, sizes, rng))
-        moments.add(both)
-        drawn[:, draw] = both[0].mean(axis=1)
-        between += _variance_of_groups(both[0], groups) / N_DRAWS
-        all_right += (shares[:, :1] ** ends).mean(axis=0) / N_DRAWS
-        none_right += ((1.0 - shares[:, :1]) ** ends).mean(axis=0) / N_DRAWS
-        # The slope of a posterior mean is its covariance with the terms.
-        terms = grid.basis[cell] - expected[records.kind]
-        slopes += both.mean(axis=1).transpose(0, 2, 1) @ terms / (some.size * N_DRAWS)
-        overturned += 1.0 - _leads(votes.counts[some], shares[:, :-1].argmax(axis=1))
+    draws = [_drawn(records, groups, sizes, rng) for _ in range(N_DRAWS)]
+    total = _Draw(*(reduce(np.add, each) for each in zip(*draws, strict=True)))
     # Of more questions than were drawn, the luck of each counts for less.
     fewer = some.size / stand_in.size
-    right, agreed = (moments.share(kind, slopes[kind], covariance, fewer) for kind in range(2))
-    of_fit = np.einsum("st,tu,su->s", slopes[0], covariance, slopes[0])
-    noise = rng.multivariate_normal(np.zeros(fitted.size), covariance, N_DRAWS, method="eigh")
-    moved = right.mean + (drawn - right.mean) * np.sqrt(fewer) + (noise - noise.mean(axis=0)) @ slopes[0].T
-    n_units = (groups.max() + 1) / fewer
-    right_of_question, agreed_of_question = (moments.sums.mean(axis=1) / N_DRAWS)[:, stand_in]
+    right, agreed = (
+        _share([draw.both[kind] for draw in draws], total.slopes[kind], covariance, fewer) for kind in range(2)
+    )
+    drawn = np.stack([draw.both[0].mean(axis=1) for draw in draws], axis=1)
+    noise = rng.multivariate_normal(np.zeros(len(covariance)), covariance, N_DRAWS, method="eigh")
+    along = (noise - noise.mean(axis=0)) @ total.slopes[0].T
+    variance = total.between * fewer + _variance_of_fit(total.slopes[0], covariance)
+    right_of_question, agreed_of_question = (total.both.mean(axis=1) / N_DRAWS)[:, stand_in]
     return ShareDraws(
         right=right,
         agreed=agreed,
-        new_right=_with_unseen(right, between * fewer + of_fit, n_units),
-        drawn=moved,
-        one_right=1.0 - none_right,
-        all_right=all_right,
+        new_right=_with_unseen(right, variance, (groups.max() + 1) / fewer),
+        drawn=right.mean + (drawn - right.mean) * np.sqrt(fewer) + along,
+        one_right=1.0 - total.none_right,
+        all_right=total.all_right,
         right_of_question=right_of_question,
         agreed_of_question=agreed_of_question,
-        overturned=overturned[stand_in] / N_DRAWS,
+        overturned=total.overturned[stand_in] / N_DRAWS,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """Sums over draws of what each question does, and of its products for two sets of votes of the same shares.
+def _drawn(records: _Records, groups: IntArray, sizes: IntArray, rng: np.random.Generator) -> _Draw:
+    """Draw the shares of the answers to each question, and votes by them."""
+    reached, ends = np.cumsum(records.weights, axis=1), np.append(sizes, np.inf)
+    cell = find_cells(reached / reached[:, -1:], records.kind, rng.random((records.kind.size, 1)))[:, 0]
+    shares = _drawn_shares(records, cell, rng)
+    both = np.stack(_majorities(shares, sizes, rng))
+    # The slope of a posterior mean is its covariance with the terms.
+    terms = records.grid.basis[cell] - records.expected[records.kind]
+    return _Draw(
+        both=both,
+        between=_variance_of_groups(both[0], groups) / N_DRAWS,
+        all_right=(shares[:, :1] ** ends).mean(axis=0) / N_DRAWS,
+        none_right=((1.0 - shares[:, :1]) ** ends).mean(axis=0) / N_DRAWS,
+        slopes=both.mean(axis=1).transpose(0, 2, 1) @ terms / (cell.size * N_DRAWS),
+        overturned=1.0 - _leads(records.votes[records.kind], shares[:, :-1].argmax(axis=1)),
+    )
 
-    Their covariance is the variance of a question's chance, without the luck of the votes.  `sums` have the shape
-    (2, 2, n_questions, n_sizes + 1), of both kinds and both sets; `products` and those of distances from infinity lack
-    the second axis.
+
+def _share(outcomes: list[FloatArray], slopes: FloatArray, covariance: FloatArray, fewer: float) -> Share:
+    """Return a share from each draw's outcomes, shape (2, n_questions, n_sizes + 1), for two sets of votes.
+
+    Their covariance is the variance of a question's chance, without the luck of the votes.
     """
+    sums, variances = reduce(np.add, outcomes), []
+    for from_end in (0.0, 1.0):
+        first, second = sums - from_end * sums[..., -1:]
+        products = reduce(np.add, (np.prod(each - from_end * each[..., -1:], axis=0) for each in outcomes))
+        of_question = (products - first * second / N_DRAWS) / (N_DRAWS - 1.0)
+        of_fit = _variance_of_fit(slopes - from_end * slopes[-1], covariance)
+        variances.append(np.maximum(of_question.mean(axis=0), 0.0) / len(first) * fewer + of_fit)
+    return Share(sums.mean(axis=(0, 1)) / N_DRAWS, *variances)
 
-    sums: FloatArray
-    products: FloatArray
-    distances: FloatArray
 
-    @classmethod
-    def empty(cls, n_questions: int, n_ends: int) -> _Moments:
-        shape = n_questions, n_ends
-        return cls(np.zeros((2, 2, *shape)), np.zeros((2, *shape)), np.zeros((2, *shape)))
-
-    def add(self, both: FloatArray) -> None:
-        """Add one draw, of the shape of the sums."""
-        self.sums[...] += both
-        self.products[...] += both[:, 0] * both[:, 1]
-        apart = both - both[..., -1:]
-        self.distances[...] += apart[:, 0] * apart[:, 1]
-
-    def share(self, kind: int, slopes: FloatArray, covariance: FloatArray, fewer: float) -> Share:
-        """Return the share of one kind; the error of the fit is along the slopes."""
-        sums = self.sums[kind]
-        parts = []
-        for products, own, slope in (
-            (self.products[kind], sums, slopes),
-            (self.distances[kind], sums - sums[..., -1:], slopes - slopes[-1]),
-        ):
-            of_question = (products - own[0] * own[1] / N_DRAWS) / (N_DRAWS - 1.0)
-            of_fit = np.einsum("st,tu,su->s", slope, covariance, slope)
-            parts.append(np.maximum(of_question.mean(axis=0), 0.0) / of_question.shape[0] * fewer + of_fit)
-        return Share(sums.mean(axis=(0, 1)) / N_DRAWS, *parts)
+def _variance_of_fit(slopes: FloatArray, covariance: FloatArray) -> FloatArray:
+    return np.asarray(np.einsum("st,tu,su->s", slopes, covariance, slopes))
 
 
 def _variance_of_groups(right: FloatArray, groups: IntArray) -> FloatArray:
     """Return the variance of the share of right majorities over groups of questions, without the luck of the votes."""
     apart = right - right.mean(axis=1, keepdims=True)
     sums = np.zeros((2, int(groups.max()) + 1, right.shape[2]))
-    for half in range(2):
-        np.add.at(sums[half], groups, apart[half])
+    np.add.at(sums.transpose(1, 0, 2), groups, apart.transpose(1, 0, 2))
     return np.asarray(np.maximum((sums[0] * sums[1]).sum(axis=0), 0.0) / right.shape[1] ** 2)
 
 
@@ -439,44 +398,28 @@ def _spread_over_kinds(counts: FloatArray) -> tuple[IntArray, IntArray]:
     return some, stand_in
 
 
-def _drawn_shares(records: _Records, grid: _Grid, cell: IntArray, rng: np.random.Generator) -> FloatArray:
+def _drawn_shares(records: _Records, cell: IntArray, rng: np.random.Generator) -> FloatArray:
     """Draw the shares of the answers to each question, shape (n_questions, n_columns).
 
     The columns are those of the votes, a rival that was not given, other answers that were not, and last the sum of
     those that come once.
     """
-    kind = records.kind
+    kind, grid = records.kind, records.grid
     of_right, of_rival, of_rest = np.unravel_index(cell, grid.shape)
     votes, place = records.votes[kind], np.arange(kind.size)
     n_wrong = votes[:, 1:].sum(axis=1)
     chances = np.where(votes[:, 1:] > 0, records.rivals[records.pair[kind], of_rival[:, None], of_rest[:, None]], 0.0)
-    chances = np.column_stack([chances, np.ones(kind.size)])
     # The last column is the rival that was not given.
-    rival = _drawn_columns(chances, rng)
-    own = np.column_stack([votes[:, 1:], np.zeros(kind.size)])[place, rival]
+    total = np.cumsum(np.column_stack([chances, np.ones(kind.size)]), axis=1)
+    rival = (total <= rng.random((kind.size, 1)) * total[:, -1:]).sum(axis=1)
+    rest = np.column_stack([votes[:, 1:], np.zeros(kind.size)])
+    own = rest[place, rival]
     right = _drawn_in_cell(votes[:, 0], n_wrong, grid.right[of_right], rng)
     share = _drawn_in_cell(own, n_wrong - own, grid.rival[of_rival], rng)
-    rest = np.column_stack([votes[:, 1:], np.zeros(kind.size)])
     rest[place, rival] = 0.0
     split = _drawn_split(rest, grid.concentration[of_rest], rng) * ((1.0 - right) * (1.0 - share))[:, None]
     split[place, rival] = (1.0 - right) * share
     return np.column_stack([right, split])
-
-
-def _drawn_cells(weights: FloatArray, kind: IntArray, rng: np.random.Generator) -> IntArray:
-    """Draw a cell for each question by the weights of its record."""
-    total = np.cumsum(weights, axis=1)
-    total /= total[:, -1:]
-    # One search in all records: each is moved by its number.
-    flat = (total + np.arange(len(weights))[:, None]).reshape(-1)
-    found = np.searchsorted(flat, kind + rng.random(kind.size), side="right")
-    return np.asarray(np.minimum(found - kind * weights.shape[1], weights.shape[1] - 1))
-
-
-def _drawn_columns(weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Draw a column of each row by its weights."""
-    total = np.cumsum(weights, axis=1)
-    return np.asarray((total <= rng.random((len(weights), 1)) * total[:, -1:]).sum(axis=1))
 
 
 def _drawn_in_cell(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ens_plugin.analysis.unlabelled import Agreement
 from ens_plugin.errors import InputError, ends_at_caller
@@ -20,8 +19,17 @@ from ens_plugin.votes import VerdictReport, VoteReport
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-VOTES_FILE, QUESTIONS_FILE = "votes.json", "questions.csv"
-DATA_FILE, ROWS_FILE, PAGE_FILE, FIGURE_FILE = "agreement.json", "undecided.csv", "agreement.html", "agreement.png"
+
+class _Content(NamedTuple):
+    """What is logged of a result; values that are None are left out."""
+
+    name: str  # of the figure, and of the block in the description of a run
+    scalars: Mapping[str, float | None]
+    curve: Mapping[str, Mapping[int, float]]
+    files: Mapping[str, str]
+    facts: Mapping[str, str | int]
+    summary: str
+    plot: Callable[[Axes], object] | None = None
 
 
 @ends_at_caller
@@ -76,7 +84,7 @@ def log_agreement(
             f"{printable(repr(found), 120)} is not an agreement. Pass what ens_plugin.agreement returns: "
             "log_agreement(agreement(model, X))."
         )
-    return _log(partial(_parts, found), found.plot, "agreement", FIGURE_FILE, run_id, prefix, tracker)
+    return _log(_of_agreement(found), run_id, prefix, tracker)
 
 
 @ends_at_caller
@@ -123,104 +131,104 @@ def log_votes(
     >>> log_votes(found)  # doctest: +SKIP
     """
     if isinstance(found, VoteReport):
-        return _log(partial(_parts_of_votes, found), found.plot, "votes", "votes.png", run_id, prefix, tracker)
+        return _log(_of_votes(found), run_id, prefix, tracker)
     if isinstance(found, VerdictReport):
-        return _log(partial(_parts_of_verdicts, found), None, "verdicts", "verdicts.png", run_id, prefix, tracker)
+        return _log(_of_verdicts(found), run_id, prefix, tracker)
     raise InputError(
         f"{printable(repr(found), 120)} is no result of votes. Pass what ens_plugin.analyze_votes or "
         "ens_plugin.votes.analyze_verdicts returns."
     )
 
 
-def _log(
-    parts_in: Callable[[Path, str], ReportParts],
-    plot: Callable[[Axes], object] | None,
-    block: str,
-    figure: str,
-    run_id: str | None,
-    prefix: str,
-    tracker: object,
-) -> str:
-    """Write the parts of a result and log them; trackers other than MLflow get its plot as a figure too."""
+def _log(content: _Content, run_id: str | None, prefix: str, tracker: object) -> str:
+    """Write the files of a result and log it; trackers other than MLflow get its plot as a figure too."""
     check_prefix(prefix)
     check_tracker(tracker)
-    if kind_of(tracker) != MLFLOW and run_id is not None:
+    is_mlflow = kind_of(tracker) == MLFLOW
+    if not is_mlflow and run_id is not None:
         raise InputError("run_id is of MLflow. For another tracker, pass the run itself, or leave run_id out.")
     with TemporaryDirectory(prefix="ens_plugin-") as folder, TemporaryDirectory(prefix="ens_plugin-") as drawn:
-        parts = parts_in(Path(folder), prefix)
-        if kind_of(tracker) == MLFLOW:
+        for name, text in content.files.items():
+            Path(folder, name).write_text(text, encoding="utf-8", newline="")
+        parts = ReportParts(
+            prefix=prefix,
+            scalars={f"{prefix}.{name}": float(value) for name, value in content.scalars.items() if value is not None},
+            curve={f"{prefix}/{name}": values for name, values in content.curve.items()},
+            directory=Path(folder),
+            figures=None,
+            facts=content.facts,
+            summary=content.summary,
+        )
+        if is_mlflow:
             with reached_store() as client, target_run(run_id) as target:
                 now = int(time.time() * 1000)
-                log_to_run(client, client.get_run(target), parts, now, f"{prefix}.{block}")
+                log_to_run(client, client.get_run(target), parts, now, f"{prefix}.{content.name}")
                 return target
-        figures = None if plot is None else draw_plot(plot, Path(drawn) / "figures", figure)
-        return log_to(tracker, parts._replace(figures=figures))
+        if content.plot is not None:
+            parts = parts._replace(figures=draw_plot(content.plot, Path(drawn) / "figures", f"{content.name}.png"))
+        return log_to(tracker, parts)
 
 
-def _parts_of_votes(found: VoteReport, directory: Path, prefix: str) -> ReportParts:
-    """Write the files and return the parts that are logged."""
-    (directory / VOTES_FILE).write_text(found.to_json(), encoding="utf-8")
-    found.undecided.to_csv(directory / QUESTIONS_FILE)
+def _of_votes(found: VoteReport) -> _Content:
+    name, sizes = "maj_at_k" if found.has_truth else "agreement", range(1, found.n_samples + 1)
     here, limit = (row for _, row in found.at([found.n_samples, math.inf]).iterrows())
-    scalars = {"vote_agreement": here.agreement, "samples_needed": found.recommended_size}
-    if found.has_truth:
-        scalars |= {"maj_at_k": here.maj_at_k, "maj_at_infinity": limit.maj_at_k}
-    name = "maj_at_k" if found.has_truth else "agreement"
-    sizes = range(1, found.n_samples + 1)
-    return ReportParts(
-        prefix=prefix,
-        scalars={f"{prefix}.{each}": float(value) for each, value in scalars.items()},
-        curve={f"{prefix}/{name}": dict(zip(sizes, found.at(sizes)[name].tolist(), strict=True))},
-        directory=directory,
-        figures=None,
-        facts={"n_questions": found.n_questions, "n_samples": found.n_samples},
-        summary=f"```\n{found}\n```",
+    return _Content(
+        "votes",
+        {
+            "vote_agreement": here.agreement,
+            "samples_needed": found.recommended_size,
+            "maj_at_k": here.get("maj_at_k"),
+            "maj_at_infinity": limit.get("maj_at_k"),
+        },
+        {name: dict(zip(sizes, found.at(sizes)[name].tolist(), strict=True))},
+        {"votes.json": found.to_json(), "questions.csv": found.undecided.to_csv()},
+        {"n_questions": found.n_questions, "n_samples": found.n_samples},
+        f"```\n{found}\n```",
+        found.plot,
     )
 
 
-def _parts_of_verdicts(found: VerdictReport, directory: Path, prefix: str) -> ReportParts:
-    """Write the files and return the parts that are logged."""
-    (directory / VOTES_FILE).write_text(found.to_json(), encoding="utf-8")
-    found.cases.to_csv(directory / QUESTIONS_FILE)
-    risks = {f"risk_{name}": float(risk) for name, risk in found.risk_at(found.n_repeats).items()}
-    scalars = {"pass_rate": found.pass_rate, "repeats_needed": max(found.repeats.values()), **risks}
-    return ReportParts(
-        prefix=prefix,
-        scalars={f"{prefix}.{each}": float(value) for each, value in scalars.items()},
-        curve={},
-        directory=directory,
-        figures=None,
-        facts={"n_cases": found.n_cases, "n_repeats": found.n_repeats},
-        summary=found.to_markdown(),
+def _of_verdicts(found: VerdictReport) -> _Content:
+    return _Content(
+        "verdicts",
+        {
+            "pass_rate": found.pass_rate,
+            "repeats_needed": max(found.repeats.values()),
+            **{f"risk_{name}": risk for name, risk in found.risk_at(found.n_repeats).items()},
+        },
+        {},
+        {"votes.json": found.to_json(), "questions.csv": found.cases.to_csv()},
+        {"n_cases": found.n_cases, "n_repeats": found.n_repeats},
+        found.to_markdown(),
     )
 
 
-def _parts(found: Agreement, directory: Path, prefix: str) -> ReportParts:
-    """Write the files and return the parts that are logged."""
-    (directory / DATA_FILE).write_text(found.to_json(), encoding="utf-8")
-    found.undecided.to_csv(directory / ROWS_FILE)
-    found.to_html(directory / PAGE_FILE)
-    scalars = {
-        "agreement": found.agreement,
-        "overlap": found.overlap,
-        "agreement_size": found.recommended_size,
-        "agreement_rows": found.n_rows,
-        "undecided_rows": len(found.undecided),
-        "probability_sd": found.probability_sd,
-    }
-    return ReportParts(
-        prefix=prefix,
-        scalars={f"{prefix}.{name}": float(value) for name, value in scalars.items() if value is not None},
-        curve={f"{prefix}/agreement": _by_size(found)},
-        directory=directory,
-        figures=None,
-        facts={"model": found.model, "n_members": found.n_members, "n_rows": found.n_rows},
-        summary=f"```\n{found}\n```",
-    )
-
-
-def _by_size(found: Agreement) -> dict[int, float]:
-    """Return the agreement by size up to the present one, whose value MLflow shows as that of the run."""
+def _of_agreement(found: Agreement) -> _Content:
     values = found.to_frame()["agreement"]
     below = values[values.index < found.n_members]
-    return {**dict(zip(below.index.tolist(), below.tolist(), strict=True)), found.n_members: found.agreement}
+    return _Content(
+        "agreement",
+        {
+            "agreement": found.agreement,
+            "overlap": found.overlap,
+            "agreement_size": found.recommended_size,
+            "agreement_rows": found.n_rows,
+            "undecided_rows": len(found.undecided),
+            "probability_sd": found.probability_sd,
+        },
+        # MLflow shows the value at the present size as that of the run.
+        {
+            "agreement": {
+                **dict(zip(below.index.tolist(), below.tolist(), strict=True)),
+                found.n_members: found.agreement,
+            }
+        },
+        {
+            "agreement.html": found.to_html(),
+            "agreement.json": found.to_json(),
+            "undecided.csv": found.undecided.to_csv(),
+        },
+        {"model": found.model, "n_members": found.n_members, "n_rows": found.n_rows},
+        f"```\n{found}\n```",
+        found.plot,
+    )

@@ -11,11 +11,11 @@ from ens_plugin.core.validation import shown
 from ens_plugin.errors import InputError
 from ens_plugin.tracking.log import reached_store
 from ens_plugin.votes.logs import Row, as_table
+from ens_plugin.votes.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from mlflow.entities import Trace
 
-VERDICTS = {"yes": True, "no": False, "pass": True, "fail": False}
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
 
 
@@ -34,8 +34,8 @@ def read_assessments(run_ids: str | Sequence[str], name: str | None = None) -> p
     -------
     DataFrame
         Columns `question`, `answer` and `truth`, as :func:`ens_plugin.analyze_votes` takes them, and `system` and
-        `case`, which make up the question, where there are several judges.  Of yes and no, and of pass and fail, the
-        answer is True or False; other values stay as they are, and it is None where the judge failed.
+        `case`, which make up the question, where there are several judges.  Of words such as yes and no, or pass and
+        fail, the answer is True or False; other values stay as they are, and it is None where the judge failed.
 
     Raises
     ------
@@ -55,12 +55,10 @@ def read_assessments(run_ids: str | Sequence[str], name: str | None = None) -> p
     with reached_store() as client:
         import mlflow
 
-        traces = {}
-        for run_id in wanted:
-            place = client.get_run(run_id).info.experiment_id
-            found = mlflow.search_traces(locations=[place], run_id=run_id, return_type="list")
-            # An evaluation of traces adds these to its own run too.
-            traces.update({trace.info.trace_id: trace for trace in found})
+        runs = [(run_id, client.get_run(run_id).info.experiment_id) for run_id in wanted]
+        found = (mlflow.search_traces(run_id=run, locations=[at], return_type="list") for run, at in runs)
+        # An evaluation of traces adds these to its own run too.
+        traces = {trace.info.trace_id: trace for of_run in found for trace in of_run}
     rows = [row for trace in traces.values() for row in _rows(trace, wanted)]
     judges = sorted({str(judge) for *_, judge in rows})
     table = as_table(row for row in rows if name in (None, row[-1]))

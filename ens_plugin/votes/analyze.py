@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ens_plugin.analysis.arguments import as_seed
-from ens_plugin.core.answer_shares import SIZES, Share, ShareDraws, draw_majorities, first_within
+from ens_plugin.core.answer_shares import SIZES, ShareDraws, draw_majorities
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     STANDARD_ERRORS,
@@ -37,8 +37,10 @@ SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 # The chance of another majority from which on a question is undecided.
 UNDECIDED = 0.05
 DOUBTED = "Do not use these figures."
-# A size that stands for all larger ones.
-MORE_THAN_TABULATED = int(SIZES[-1]) + 1
+# What a result says of its questions and of the size, as JSON has it.
+FACTS = ("n_questions", "n_samples", "fewest_samples", "tolerance", "recommended_size")
+# The sizes of draws.
+ENDS = np.append(SIZES, np.inf)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +94,7 @@ class VoteReport:
 
     def __str__(self) -> str:
         """Return the result in plain English, in at most 24 lines of 80 characters."""
-        return "\n".join(_summary_lines(self))
+        return as_text(_answers(self), _table(self))
 
     @property
     def has_truth(self) -> bool:
@@ -134,32 +136,25 @@ class VoteReport:
             ``schema_version``, the attributes by name, ``curves``, the columns of :meth:`to_frame` by name with ``k``
             (null is infinity), and the undecided questions as a list.
         """
-        frame = self.to_frame().reset_index()
+        curves = self.to_frame().reset_index()
         content = {
             "schema_version": 2,
-            "n_questions": self.n_questions,
-            "n_samples": self.n_samples,
-            "fewest_samples": self.fewest_samples,
-            "tolerance": self.tolerance,
-            "recommended_size": self.recommended_size,
-            "interval": list(self.size_interval),
+            **{name: getattr(self, name) for name in FACTS},
+            "interval": self.size_interval,
             "interval_level": self.interval_level,
-            "curves": {
-                str(name): [value if math.isfinite(value) else None for value in frame[name].tolist()] for name in frame
-            },
+            "curves": {name: [at if math.isfinite(at) else None for at in curves[name].tolist()] for name in curves},
             "undecided": [
-                {"question": str(question), "answer": str(row.answer), "runner_up": _text(row.runner_up),
-                 "margin": row.margin, "chance": row.chance}
-                for question, row in zip(self.undecided.index, self.undecided.itertuples(), strict=True)
+                {"question": str(question), **row, "answer": str(row["answer"]), "runner_up": _text(row["runner_up"])}
+                for question, row in zip(self.undecided.index, self.undecided.to_dict("records"), strict=True)
             ],
-            "doubts": list(self.doubts),
-            "warnings": list(sentences(self.findings, "note")),
-        }  # fmt: skip
+            "doubts": self.doubts,
+            "warnings": sentences(self.findings, "note"),
+        }
         return json.dumps(content, indent=1, allow_nan=False)
 
     def to_markdown(self) -> str:
         """Return the lines and the table of the summary as Markdown, for a pull request."""
-        return "\n".join([*(f"- {answer}" for answer in three_lines(self)), "", *markdown_table(_table(self))])
+        return as_markdown(_answers(self), _table(self))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the share of right majorities by number of samples with both intervals; without truth, the agreement.
@@ -173,7 +168,28 @@ class VoteReport:
         -------
         matplotlib Axes
         """
-        return _plot(self, ax)
+        from ens_plugin.report.plots import axes_or_new
+
+        ax = axes_or_new(ax)
+        name, prefixes = ("maj_at_k", ("", "new_")) if self.has_truth else ("agreement", ("agreement_",))
+        shown = 8.0 * max(self.n_samples, self.recommended_size)
+        frame, limit = self.to_frame().loc[:shown], self.at([math.inf]).iloc[0]
+        (line,) = ax.plot(frame.index, 100.0 * frame[name])
+        level = level_text(self.interval_level)
+        for prefix, which, opacity in zip(prefixes, ("these", "new"), (0.25, 0.1), strict=False):
+            low, high = (100.0 * frame[prefix + end] for end in ("lower", "upper"))
+            label = f"{level} interval, {which} questions"
+            ax.fill_between(frame.index, low, high, color=line.get_color(), alpha=opacity, lw=0, label=label)
+        ax.axhline(100.0 * limit[name], color=line.get_color(), ls="--", lw=1, label="infinitely many samples")
+        for size, label, marker in ((self.n_samples, "now", "o"), (self.recommended_size, "enough", "D")):
+            value = 100.0 * self.at([size])[name].iloc[0]
+            ax.plot([size], [value], marker, color=line.get_color(), label=f"{label}: {size}")
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter("{x:.0f}")
+        ax.set_xlabel("samples to each question")
+        ax.set_ylabel("majority right (%)" if self.has_truth else "majority of infinitely many (%)")
+        ax.legend(fontsize="small")
+        return ax
 
 
 @ends_at_caller
@@ -247,8 +263,7 @@ def analyze_votes(
     found = count_answers(read_answers(answers, truth, weight, groups), normalize)
     _refuse_single(found)
     draws = draw_majorities(found.votes, as_seed(random_state), found.votes_per_sample)
-    wanted = draws.right if found.votes.has_truth else draws.agreed
-    size, interval = _size_within(wanted, allowed, level)
+    size, interval = (draws.right if found.votes.has_truth else draws.agreed).size_within(allowed, level)
     return VoteReport(
         n_questions=found.questions.size,
         n_samples=int(found.n_samples.max()),
@@ -283,31 +298,29 @@ def _refuse_single(found: CountedAnswers) -> None:
 
 
 def _curve(found: CountedAnswers, draws: ShareDraws, level: float) -> pd.DataFrame:
-    lower, upper = draws.agreed.interval(level)
-    columns = {"agreement": draws.agreed.mean, "agreement_lower": lower, "agreement_upper": upper}
-    if found.votes.has_truth:
-        lower, upper = draws.right.interval(level)
-        new_lower, new_upper = draws.new_right.interval(level)
-        columns = {
-            "maj_at_k": draws.right.mean,
-            "lower": lower,
-            "upper": upper,
-            # New questions are not told better than these.
-            "new_lower": np.minimum(new_lower, lower),
-            "new_upper": np.maximum(new_upper, upper),
-            "pass_at_k": draws.one_right,
-            "pass_hat_k": draws.all_right,
-            **columns,
-        }
-    frame = pd.DataFrame(columns, index=pd.Index([*SIZES.astype(np.float64), math.inf], name="k"))
+    """Return the table of :meth:`VoteReport.to_frame` at sizes between which it can be interpolated."""
+    (lower, upper), (new_lower, new_upper) = draws.right.interval(level), draws.new_right.interval(level)
+    agreement_lower, agreement_upper = draws.agreed.interval(level)
+    columns = {
+        "maj_at_k": draws.right.mean,
+        "lower": lower,
+        "upper": upper,
+        # New questions are not told better than these.
+        "new_lower": np.minimum(new_lower, lower),
+        "new_upper": np.maximum(new_upper, upper),
+        "pass_at_k": draws.one_right,
+        "pass_hat_k": draws.all_right,
+        "agreement": draws.agreed.mean,
+        "agreement_lower": agreement_lower,
+        "agreement_upper": agreement_upper,
+    }
+    frame = pd.DataFrame(columns, index=pd.Index(ENDS, name="k"))
     if not found.votes.has_truth:
-        return frame
-    most = int(found.n_samples.min())
-    frame = _interpolated(frame, [*sorted({*range(1, most + 1), *SIZES.tolist()}), math.inf])
+        return frame[["agreement", "agreement_lower", "agreement_upper"]]
+    frame = _interpolated(frame, sorted({*range(1, int(found.n_samples.min()) + 1), *ENDS.tolist()}))
     frame = _anchored(frame, found, draws)
-    frame["pass_at_k"] = 1.0 - _continued(
-        _among(found.n_samples - found.n_right, found.n_samples), 1.0 - frame["pass_at_k"]
-    )
+    n_wrong = found.n_samples - found.n_right
+    frame["pass_at_k"] = 1.0 - _continued(_among(n_wrong, found.n_samples), 1.0 - frame["pass_at_k"])
     frame["pass_hat_k"] = _continued(_among(found.n_right, found.n_samples), frame["pass_hat_k"])
     return frame
 
@@ -318,12 +331,10 @@ def _anchored(frame: pd.DataFrame, found: CountedAnswers, draws: ShareDraws) -> 
     wins = np.isclose(counts, counts.max(axis=1, keepdims=True)) & (counts > 0.0)
     all_samples = float((wins[:, 0] / wins.sum(axis=1)).mean())
     one_sample = float((found.n_right / found.n_samples).mean())
-    drawn = pd.DataFrame(draws.right_of_question.T, index=[*SIZES.astype(np.float64), math.inf])
     own_sizes, place = np.unique(found.n_samples, return_inverse=True)
-    at_own = (
-        _interpolated(drawn, own_sizes.astype(np.float64).tolist()).to_numpy()[place, np.arange(len(counts))].mean()
-    )
-    moved = [one_sample - float(frame["maj_at_k"].iloc[0]), all_samples - float(at_own)]
+    drawn = _interpolated(pd.DataFrame(draws.right_of_question.T, index=ENDS), own_sizes.tolist()).to_numpy()
+    at_own = float(drawn[place, np.arange(len(counts))].mean())
+    moved = [one_sample - float(frame["maj_at_k"].iloc[0]), all_samples - at_own]
     # The majority of two is that of one.
     sizes = np.array([2.0, max(float(found.n_samples.mean()), 2.0)])
     by_size = np.interp(-(frame.index.to_numpy() ** -0.5), -(sizes**-0.5), moved)
@@ -355,28 +366,15 @@ def _among(n_of_kind: IntArray, n_samples: IntArray) -> FloatArray:
     return np.asarray(np.cumprod(np.maximum(n_of_kind - k, 0.0) / (n_samples - k), axis=0).mean(axis=1))
 
 
-def _size_within(wanted: Share, tolerance: float, level: float) -> tuple[int, tuple[int, int]]:
-    """Return the smallest size from which on no more than a tolerance is lost or gained, with its interval."""
-    middle, lower, upper = wanted.distance(level)
-    nearest = np.where(lower * upper <= 0.0, 0.0, np.minimum(np.abs(lower), np.abs(upper)))
-    farthest = np.maximum(np.abs(lower), np.abs(upper))
-    first, size, last = (tabulated(first_within(each[:-1], tolerance)) for each in (nearest, np.abs(middle), farthest))
-    return size, (min(first, size), max(last, size))
-
-
 def _undecided(found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
     """Return the questions whose majority may be overturned, the likeliest first."""
-    counts = found.votes.counts
+    counts, rows = found.votes.counts, np.arange(found.questions.size)[:, None]
     order = np.argsort(-counts, axis=1, kind="stable")[:, :2]
-    rows = np.arange(len(counts))[:, None]
-    shares = counts[rows, order] / np.maximum(counts.sum(axis=1, keepdims=True), NEGLIGIBLE)
-    names = found.names[rows, order]
-    names[counts[rows, order] == 0] = None
-    table = pd.DataFrame(
-        {"answer": names[:, 0], "runner_up": names[:, 1], "margin": shares[:, 0] - shares[:, 1],
-         "chance": draws.overturned},
-        index=found.questions,
-    )  # fmt: skip
+    votes, names = counts[rows, order], found.names[rows, order]
+    names[votes == 0] = None
+    shares = (votes / np.maximum(counts.sum(axis=1, keepdims=True), NEGLIGIBLE)).T
+    columns = {"answer": names[:, 0], "runner_up": names[:, 1], "margin": shares[0] - shares[1]}
+    table = pd.DataFrame({**columns, "chance": draws.overturned}, index=found.questions)
     return table[table["chance"] >= UNDECIDED].sort_values("chance", ascending=False, kind="stable")
 
 
@@ -392,18 +390,16 @@ def _doubts(found: CountedAnswers) -> tuple[Finding, ...]:
             "example with normalize=."
         )
         return (finding("never-right", sentence),)
-    few = n_samples < np.median(n_samples)
-    if not few.any():
-        few = n_samples < n_samples.max()
+    few = n_samples < (np.median(n_samples) if n_samples.min() < np.median(n_samples) else n_samples.max())
     if not few.any() or _are_alike(share[few], share[~few]):
         return ()
-    low, high = (100.0 * float(each.mean()) for each in (share[few], share[~few]))
+    low, high = (float(each.mean()) for each in (share[few], share[~few]))
     sentence = (
-        f"Questions with fewer samples are others than the rest: a sample is right for {low:.3g} % of them and for "
-        f"{high:.3g} % of the others. For more samples than these have, the majority may be off by more than its "
-        "interval. Draw as many samples of each question."
+        f"Questions with fewer samples are others than the rest: a sample is right for {100 * low:.3g} % of them and "
+        f"for {100 * high:.3g} % of the others. For more samples than these have, the majority may be off by more than "
+        "its interval. Draw as many samples of each question."
     )
-    return (finding("uneven-samples", sentence, right_of_few=low / 100.0, right_of_others=high / 100.0),)
+    return (finding("uneven-samples", sentence, right_of_few=low, right_of_others=high),)
 
 
 def _are_alike(one: FloatArray, other: FloatArray) -> bool:
@@ -428,45 +424,25 @@ def _text(answer: object) -> str | None:
     return None if answer is None else str(answer)
 
 
-def _summary_lines(found: VoteReport) -> list[str]:
-    lines = [line for answer in three_lines(found) for line in wrapped(answer, later="  ")]
-    return [*lines, "", *aligned(_table(found))]
-
-
-def three_lines(found: VoteReport) -> list[str]:
+def _answers(found: VoteReport) -> list[str]:
     """Return the answers on size, quality and trust; one answer where a doubt makes the others worthless."""
     first = doubts_first(found.findings)[:1]
     if first and first[0].kind == "doubt":
         return [f"Trust it? {DOUBTED} {with_code(first[0], 300)}"]
-    trust = f"{counted(found.n_questions, 'question')} of {_samples(found)} each"
-    note = "".join(f". {with_code(each, 200)}" for each in first)
-    return [f"More samples? {_more(found)}", f"How good? {_quality(found)}", f"Trust it? {trust}{note or '.'}"]
-
-
-def _samples(found: VoteReport) -> str:
-    most = counted(found.n_samples, "sample")
-    return most if found.fewest_samples == found.n_samples else f"{found.fewest_samples} to {most}"
+    n_samples = range_text(found.fewest_samples, found.n_samples, "sample")
+    note = "".join(f". {with_code(each, 200)}" for each in first) or "."
+    trust = f"{counted(found.n_questions, 'question')} of {n_samples} each{note}"
+    return [f"More samples? {_more(found)}", f"How good? {_quality(found)}", f"Trust it? {trust}"]
 
 
 def _more(found: VoteReport) -> str:
-    first, last = found.size_interval
-    level, size = level_text(found.interval_level), found.recommended_size
-    point = f"{100 * found.tolerance:.3g} {'point' if found.tolerance == 0.01 else 'points'}"
+    level, (first, last) = level_text(found.interval_level), found.size_interval
+    point = counted(f"{100 * found.tolerance:.3g}", "point")
     what = f"within {point} of infinitely many" if found.has_truth else f"at most {point} other than infinitely many"
-    verb = "is" if size == 1 else "are"
-    needed = f"{size_text(size)} {'sample' if size == 1 else 'samples'} to each question {verb} {what}"
-    more = "Yes" if size > found.n_samples else "No"
-    return f"{more}: {needed} ({level} interval {size_text(first)} to {size_text(last)})."
-
-
-def tabulated(size: float) -> int:
-    """Return a number of samples; infinity as one more than the largest that is tabulated."""
-    return MORE_THAN_TABULATED if math.isinf(size) else int(size)
-
-
-def size_text(size: int) -> str:
-    """Return a number of samples as text."""
-    return f"more than {SIZES[-1]}" if size == MORE_THAN_TABULATED else str(size)
+    size = size_text(found.recommended_size)
+    needed = counted(size, "sample to each question is", "samples to each question are")
+    more = "Yes" if found.recommended_size > found.n_samples else "No"
+    return f"{more}: {needed} {what} ({level} interval {size_text(first)} to {size_text(last)})."
 
 
 def _quality(found: VoteReport) -> str:
@@ -474,21 +450,18 @@ def _quality(found: VoteReport) -> str:
     changed = f"{100 * (1 - here.agreement):.1f} % of the majorities would change with infinitely many"
     if not found.has_truth:
         return f"{changed}; {counted(len(found.undecided), 'question is', 'questions are')} undecided."
-    level = level_text(found.interval_level)
     return (
         f"{100 * here.maj_at_k:.1f} % right with {counted(found.n_samples, 'sample')}, {100 * limit.maj_at_k:.1f} % "
-        f"with infinitely many on these questions ({level} interval {100 * limit.lower:.1f} to "
-        f"{100 * limit.upper:.1f}), {100 * limit.new_lower:.1f} to {100 * limit.new_upper:.1f} on new ones like them. "
-        f"{changed[0].upper()}{changed[1:]}."
+        f"with infinitely many on these questions ({level_text(found.interval_level)} interval {100 * limit.lower:.1f} "
+        f"to {100 * limit.upper:.1f}), {100 * limit.new_lower:.1f} to {100 * limit.new_upper:.1f} on new ones like "
+        f"them. {changed}."
     )
 
 
 def _table(found: VoteReport) -> list[list[str]]:
     """Return shares of the questions, in percent, at sizes around the number of samples."""
-    sizes: list[float] = [1.0, *(round(times * found.n_samples) for times in SHOWN_TIMES), math.inf]
-    sizes = [size for size in dict.fromkeys(sizes) if size >= 1]
-    frame = found.at(sizes)
-    heads = ["samples", *("infinite" if math.isinf(size) else f"{size:.0f}" for size in sizes)]
+    sizes = [1.0, *(round(times * found.n_samples) for times in SHOWN_TIMES), math.inf]
+    frame = found.at([size for size in dict.fromkeys(sizes) if size >= 1])
     names = {
         "maj_at_k": "majority right (%)",
         "lower": f"  {level_text(found.interval_level)} interval from",
@@ -497,43 +470,26 @@ def _table(found: VoteReport) -> list[list[str]]:
         "pass_hat_k": "all answers right (%)",
         "agreement": "as infinitely many (%)",
     }
-    return [heads, *([text, *_shares(frame[name])] for name, text in names.items() if name in frame)]
+    heads = ["samples", *("infinite" if math.isinf(size) else f"{size:.0f}" for size in frame.index)]
+    rows = ([text, *(f"{100 * share:.1f}" for share in frame[name])] for name, text in names.items() if name in frame)
+    return [heads, *rows]
 
 
-def _shares(column: pd.Series) -> list[str]:
-    return [f"{100 * share:.1f}" for share in column]
+def as_text(answers: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """Return sentences and the table below them, in lines of at most 80 characters."""
+    return "\n".join([*(line for each in answers for line in wrapped(each, later="  ")), "", *aligned(table)])
 
 
-def _plot(found: VoteReport, ax: Axes | None) -> Axes:
-    """Draw the curve of a vote with its intervals and its limit, and mark the samples there are and those needed."""
-    from ens_plugin.report.plots import axes_or_new
+def as_markdown(answers: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """Return sentences as a list, and the table below them, as Markdown."""
+    return "\n".join([*(f"- {each}" for each in answers), "", *markdown_table(table)])
 
-    ax, name = axes_or_new(ax), "maj_at_k" if found.has_truth else "agreement"
-    shown = 8.0 * max(found.n_samples, found.recommended_size)
-    frame, limit = found.to_frame().loc[:shown], found.at([math.inf]).iloc[0]
-    (line,) = ax.plot(frame.index, 100.0 * frame[name])
-    level = level_text(found.interval_level)
-    ends = ("lower", "upper") if found.has_truth else ("agreement_lower", "agreement_upper")
-    bands = [(ends, f"{level} interval, these questions", 0.25)]
-    if found.has_truth:
-        bands.append((("new_lower", "new_upper"), f"{level} interval, new questions", 0.1))
-    for (low, high), label, opacity in bands:
-        ax.fill_between(
-            frame.index,
-            100.0 * frame[low],
-            100.0 * frame[high],
-            color=line.get_color(),
-            alpha=opacity,
-            lw=0,
-            label=label,
-        )
-    ax.axhline(100.0 * limit[name], color=line.get_color(), ls="--", lw=1, label="infinitely many samples")
-    for size, label, marker in ((found.n_samples, "now", "o"), (found.recommended_size, "enough", "D")):
-        value = 100.0 * found.at([size])[name].iloc[0]
-        ax.plot([size], [value], marker, color=line.get_color(), label=f"{label}: {size}")
-    ax.set_xscale("log", base=2)
-    ax.xaxis.set_major_formatter("{x:.0f}")
-    ax.set_xlabel("samples to each question")
-    ax.set_ylabel("majority right (%)" if found.has_truth else "majority of infinitely many (%)")
-    ax.legend(fontsize="small")
-    return ax
+
+def size_text(size: int) -> str:
+    """Return a number of samples as text; of one above all that are tabulated, that it is."""
+    return f"more than {SIZES[-1]}" if size > SIZES[-1] else str(size)
+
+
+def range_text(fewest: int, most: int, one: str) -> str:
+    """Return how many samples questions have."""
+    return counted(most if fewest == most else f"{fewest} to {most}", one)

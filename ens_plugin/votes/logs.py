@@ -20,7 +20,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ens_plugin.core.validation import one_line, shown
@@ -108,27 +107,20 @@ def read_log(path: str | Path) -> pd.DataFrame:
 
 def as_table(rows: Iterable[Row]) -> pd.DataFrame:
     """Return a table of answers, in which a question is of one system."""
-    counts, answers = list[int](), list[Any]()
-    groups: dict[str, list[Any]] = {name: [] for name in ("question", "truth", "system")}
     same: dict[Any, Any] = {}  # of each long name of a case or system, the first text
-    for case, said, truth, system in rows:
-        answers += said
-        counts.append(len(said))
-        groups["question"].append(same.setdefault(case, case))
-        groups["truth"].append(truth)
-        groups["system"].append(same.setdefault(system, system))
-    columns = {"question": groups["question"], "answer": answers, "truth": groups["truth"]}
-    if len(set(groups["system"])) > 1:
-        columns |= {"system": groups["system"], "case": groups["question"]}
-        pairs = zip(groups["question"], groups["system"], strict=True)
-        texts = (f"{case} | {system}" for case, system in pairs)
-        columns["question"] = [same.setdefault(text, text) for text in texts]
-    # As objects, None stays None.
-    whole = {name: np.fromiter(values, dtype=object, count=len(values)) for name, values in columns.items()}
-    spread = {name: values if name == "answer" else values.repeat(counts) for name, values in whole.items()}
-    return pd.DataFrame(
-        {name: pd.Series(values, dtype=object, copy=False) for name, values in spread.items()}, copy=False
-    )
+    found = [
+        (same.setdefault(case, case), answer, truth, same.setdefault(system, system))
+        for case, said, truth, system in rows
+        for answer in said
+    ]
+    table = pd.DataFrame(found, columns=["question", "answer", "truth", "system"], dtype=object)
+    if table["system"].nunique(dropna=False) < 2:
+        del table["system"]
+    else:
+        table["case"] = table["question"]
+        texts = (f"{case} | {system}" for case, system in zip(table["case"], table["system"], strict=True))
+        table["question"] = pd.Series([same.setdefault(text, text) for text in texts], dtype=object)
+    return table
 
 
 def _rows(records: Iterator[Record]) -> Iterator[Row]:
@@ -279,10 +271,8 @@ def _said(value: Any) -> Any:
         except UnicodeEncodeError as error:
             raise _UnreadableError(f"the text {shown(value, 60)} in it has half of a character; replace it") from error
         return value if value.strip() else None
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     if value is None or isinstance(value, (int, float)):
-        return value
+        return None if isinstance(value, float) and not math.isfinite(value) else value
     raise _UnreadableError(f"an answer in it is {shown(value, 60)}, and must be a text or a number")
 
 
@@ -299,26 +289,27 @@ def _as_list(value: Any) -> list[Any]:
 def _of_inspect(samples: Iterator[Record]) -> Iterator[Row]:
     """Yield the samples of inspect-ai."""
     rows: dict[tuple[Any, int], tuple[Any, Any, dict[str, Any]]] = {}
-    has_read: dict[str, bool] = {}  # by scorer, in their order
     for sample in samples:
         own = _part(sample, "id", str, int), _part(sample, "epoch", int)
         if own in rows:
             raise _UnreadableError(f"it has the sample {shown(own[0])} of epoch {own[1]} twice")
         scores = _part(sample, "scores", dict, NoneType) or {}
         read = {scorer: _said(_part(scores, scorer, dict).get("answer")) for scorer in scores}
-        for scorer, answer in read.items():
-            has_read[scorer] = has_read.get(scorer, False) or answer is not None
         targets = _as_list(_part(sample, "target", str, list))
         if "choice" in scores and len(targets) > 1:
             # All of them are to be chosen, and this scorer reads the choices so.
             targets = [", ".join(sorted(map(str, targets)))]
-        failed, whole = sample.get("error") is not None, None
-        if not scores and not failed:
+        whole = None
+        if sample.get("error") is not None:
+            read = dict.fromkeys(read)
+        elif not scores:
             whole = _said(_part(_part(sample, "output", dict), "completion", str, NoneType))
-        rows[own] = whole, _accepted(targets), {} if failed else read
-    scorer = next((scorer for scorer, found in has_read.items() if found), "")
+        rows[own] = whole, _accepted(targets), read
+    scorers = dict.fromkeys(scorer for *_, read in rows.values() for scorer in read)
+    has_read = (scorer for scorer in scorers if any(read.get(scorer) is not None for *_, read in rows.values()))
+    scorer = next(has_read, "")
     for (case, _), (whole, truth, read) in rows.items():
-        yield case, [read.get(scorer) if has_read else whole], truth, None
+        yield case, [read.get(scorer) if scorers else whole], truth, None
 
 
 def _of_harness(lines: Iterator[Record]) -> Iterator[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 from fractions import Fraction
 from typing import Any
 from unicodedata import normalize
@@ -81,14 +81,10 @@ def _exact(number: str) -> Fraction:
 
 def _one_form(value: Fraction) -> str:
     """Return a number as a decimal where that ends, else as a fraction."""
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    if rest > 1:
-        return "/".join(format(Decimal(part), "f") for part in value.as_integer_ratio())
-    places = max(twos, fives)
-    digits = format(Decimal(abs(value.numerator) * 10**places // value.denominator), "f").zfill(places + 1)
-    whole, decimals = digits[: len(digits) - places], digits[len(digits) - places :]
-    return f"{'-' if value < 0 else ''}{whole}{'.' if places else ''}{decimals}"
+    top, bottom = value.as_integer_ratio()
+    # A decimal that ends has no more places than its denominator has bits.
+    digits = Context(prec=top.bit_length() + bottom.bit_length() + 1, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
+    try:
+        return format(digits.divide(Decimal(top), Decimal(bottom)), "f")
+    except Inexact:
+        return f"{Decimal(top):f}/{Decimal(bottom):f}"

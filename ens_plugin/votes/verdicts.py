@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +10,36 @@ import numpy as np
 import pandas as pd
 
 from ens_plugin.analysis.arguments import as_seed
-from ens_plugin.core.answer_shares import ROUNDING, SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within
-from ens_plugin.core.validation import NEGLIGIBLE, FloatArray, as_chance, as_numbers, counted, shown
+from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within
+from ens_plugin.core.validation import (
+    NEGLIGIBLE,
+    ROUNDING,
+    FloatArray,
+    as_chance,
+    as_probability,
+    as_values,
+    counted,
+    shown,
+)
 from ens_plugin.errors import InputError, TooFewMembersError, ends_at_caller
 from ens_plugin.report.result import brief
-from ens_plugin.report.text import aligned, level_text, markdown_table, wrapped
-from ens_plugin.votes.analyze import size_text, tabulated
-from ens_plugin.votes.answers import AnswerTable, is_unread, read_answers
+from ens_plugin.report.text import level_text
+from ens_plugin.votes.analyze import as_markdown, as_text, range_text, size_text
+from ens_plugin.votes.answers import is_unread, read_answers
 
-PASSED = ("pass", "passed", "true", "yes", "correct", "y")
-FAILED = ("fail", "failed", "false", "no", "incorrect", "n")
+# Texts in lower case that tools, judges and people write.
+VERDICTS = {
+    **dict.fromkeys(("pass", "passed", "true", "yes", "correct", "y"), True),
+    **dict.fromkeys(("fail", "failed", "false", "no", "incorrect", "n"), False),
+}
 # Of printed sizes; an even number of repeats ties.
 SHOWN_REPEATS = (1, 3, 5, 7, 21, 100)
-# What each kind of verdict is called where its risk is told.
-NAMES = {"case": "a case", "suite": "the suite", "winner": "the winner"}
+# What each risk is of, and what happens with its chance.
+RISKS = {
+    "case": ("a case", "a case gets another verdict"),
+    "suite": ("the suite", "the pass rate lies on the other side of {bound:g} %"),
+    "winner": ("the winner", "the other system wins"),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,8 +99,7 @@ class VerdictReport:
 
     def __str__(self) -> str:
         """Return the result in plain English, in lines of at most 80 characters."""
-        lines = [line for sentence in _sentences(self) for line in wrapped(sentence, later="  ")]
-        return "\n".join([*lines, "", *aligned(_table(self))])
+        return as_text(_sentences(self), _table(self))
 
     @property
     def is_stable(self) -> bool:
@@ -102,12 +116,11 @@ class VerdictReport:
         if not n_repeats >= 1:
             raise InputError(f"n_repeats must be at least 1, got {shown(n_repeats, 40)}.")
         place = np.log(self.risks.index.to_numpy(dtype=np.float64))
-        found = {name: float(np.interp(np.log(n_repeats), place, self.risks[name])) for name in self.risks}
-        return pd.Series(found)
+        return self.risks.apply(lambda risk: float(np.interp(np.log(n_repeats), place, risk)))
 
     def to_markdown(self) -> str:
         """Return the sentences and the table of risks as Markdown, for a pull request."""
-        return "\n".join([*(f"- {sentence}" for sentence in _sentences(self)), "", *markdown_table(_table(self))])
+        return as_markdown(_sentences(self), _table(self))
 
     def to_json(self) -> str:
         """Return the attributes by name as JSON; the tables are lists of rows."""
@@ -144,7 +157,7 @@ def analyze_verdicts(
     passes_from : float, optional
         The score from which on a case passes.
     least_pass_rate : float, optional
-        The pass rate that a suite must have, at most 1.
+        The pass rate that a suite must have, from 0 to 1.
     max_risk : float, default=0.05
         The risk of another verdict that is allowed.
     interval_level : float, default=0.95
@@ -174,88 +187,81 @@ def analyze_verdicts(
     [False, True]
     """
     allowed, level = as_chance(max_risk, "max_risk"), as_chance(interval_level, "interval_level")
-    bound, seed = _bound(least_pass_rate), as_seed(random_state)
-    passing = None if passes_from is None else float(as_numbers([passes_from], "passes_from")[0])
-    if passing is not None and math.isnan(passing):
-        raise InputError("passes_from is NaN, which no score reaches; pass the score from which on a case passes.")
-    verdicts, baseline = _systems(verdicts, baseline)
-    cases, counts = _counted(read_answers(verdicts, None, None, None), passing)
-    draws = _draws(counts, seed)
+    bound = None if least_pass_rate is None else float(as_probability([least_pass_rate], "least_pass_rate")[0])
+    passing = None if passes_from is None else float(as_values([passes_from], "passes_from")[0])
+    seed, (verdicts, baseline) = as_seed(random_state), _systems(verdicts, baseline)
+    cases = _counted(verdicts, passing)
+    draws = _draws(cases, seed)
     risks = {"case": 1.0 - draws.agreed_of_question.mean(axis=0)}
     if bound is not None:
         risks["suite"] = _crossing(draws.drawn - bound)
     gain = None
     if baseline is not None:
-        other = _aligned(_counted(read_answers(baseline, None, None, None), passing), cases)
+        other = _aligned(_counted(baseline, passing), cases.index)
         risks["winner"] = _crossing(draws.drawn - _draws(other, seed + 1).drawn)
-        gain = float(_passes(counts).mean() - _passes(other).mean())
-    lower, upper = (each[-1] for each in draws.right.interval(level))
+        gain = _pass_rate(cases) - _pass_rate(other)
+    n_repeats, (lower, upper) = cases.sum(axis=1), draws.right.interval(level)
     table = pd.DataFrame({name: risk[:-1] for name, risk in risks.items()}, index=pd.Index(SIZES, name="repeats"))
     return VerdictReport(
         n_cases=len(cases),
-        n_repeats=int(counts.sum(axis=1).max()),
-        fewest_repeats=int(counts.sum(axis=1).min()),
-        pass_rate=float(_passes(counts).mean()),
-        pass_rate_interval=(float(lower), float(upper)),
+        n_repeats=int(n_repeats.max()),
+        fewest_repeats=int(n_repeats.min()),
+        pass_rate=_pass_rate(cases),
+        pass_rate_interval=(float(lower[-1]), float(upper[-1])),
         interval_level=level,
         max_risk=allowed,
         risks=table,
         repeats={name: _first_below(risk[:-1], allowed) for name, risk in risks.items()},
-        cases=_cases(cases, counts, draws),
+        cases=_cases(cases, draws.overturned),
         least_pass_rate=bound,
         gain=gain,
     )
-
-
-def _bound(least_pass_rate: float | None) -> float | None:
-    """Return the pass rate that is wanted, which may be 1: all cases."""
-    is_all = isinstance(least_pass_rate, (int, float)) and least_pass_rate == 1
-    return least_pass_rate if least_pass_rate is None or is_all else as_chance(least_pass_rate, "least_pass_rate")
 
 
 def _systems(verdicts: Any, baseline: Any) -> tuple[Any, Any]:
     """Return the verdicts on a system and on its baseline: of a table with two systems, the first is the baseline."""
     if not isinstance(verdicts, pd.DataFrame) or "system" not in verdicts or baseline is not None:
         return verdicts, baseline
-    names = verdicts["system"].unique().tolist()
-    if len(names) != 2:
+    system = verdicts["system"]
+    if system.nunique(dropna=False) == 2:
+        # A log of two systems names its questions by both; the case is what they have in common.
+        rows, is_first = verdicts.assign(question=verdicts.get("case", verdicts["question"])), system.isin(system[:1])
+        return rows[~is_first], rows[is_first]
+    if "case" not in verdicts:
         # Repeats of one case are of one system each.
-        both = pd.Series([*zip(verdicts["question"], verdicts["system"], strict=True)], index=verdicts.index)
-        return verdicts if "case" in verdicts else verdicts.assign(question=both), None
-    # A log of two systems names its questions by both; the case is what they have in common.
-    rows = verdicts.assign(question=verdicts["case"]) if "case" in verdicts else verdicts
-    parts = [rows[rows["system"] == name] for name in names]
-    return parts[1], parts[0]
+        both = pd.Series([*zip(verdicts["question"], system, strict=True)], index=verdicts.index)
+        verdicts = verdicts.assign(question=both)
+    return verdicts, None
 
 
-def _draws(counts: FloatArray, random_state: int) -> ShareDraws:
-    return draw_majorities(AnswerVotes(counts, has_truth=True, n_answers=2), random_state)
+def _draws(cases: pd.DataFrame, random_state: int) -> ShareDraws:
+    return draw_majorities(AnswerVotes(cases.to_numpy(), has_truth=True, n_answers=2), random_state)
 
 
-def _counted(table: AnswerTable, passes_from: float | None) -> tuple[pd.Index[Any], FloatArray]:
-    """Return the cases with verdicts and how often each passed and failed, shape (n_cases, 2)."""
-    verdicts = [_verdict(each, passes_from) for each in table.answer.tolist()]
-    known = np.array([each is not None for each in verdicts])
-    has_passed = np.array([each is True for each in verdicts])
-    counts = np.zeros((table.questions.size, 2))
-    for column, chosen in enumerate((known & has_passed, known & ~has_passed)):
-        counts[:, column] = np.bincount(table.question[chosen], minlength=table.questions.size)
-    kept = np.flatnonzero(counts.sum(axis=1))
-    if kept.size < 2:
-        raise InputError(f"{counted(kept.size, 'case has', 'cases have')} verdicts; at least 2 are needed.")
-    if np.median(counts[kept].sum(axis=1)) < 2:
+def _counted(verdicts: Any, passes_from: float | None) -> pd.DataFrame:
+    """Return how often each case with verdicts passed and failed."""
+    table = read_answers(verdicts)
+    said = [_verdict(each, passes_from) for each in table.answer.tolist()]
+    passed, failed = (
+        np.bincount(table.question, [each is kind for each in said], table.questions.size) for kind in (True, False)
+    )
+    cases = pd.DataFrame({"passed": passed, "failed": failed}, index=table.questions)
+    cases = cases[cases.sum(axis=1) > 0]
+    if len(cases) < 2:
+        raise InputError(f"{counted(len(cases), 'case has', 'cases have')} verdicts; at least 2 are needed.")
+    if cases.sum(axis=1).median() < 2:
         raise TooFewMembersError(
             "Most cases have one verdict, too few to see whether it would come again. Repeat each at least 3 times."
         )
-    return table.questions[kept], counts[kept]
+    return cases
 
 
 def _verdict(value: Any, passes_from: float | None) -> bool | None:
     """Return whether a verdict is to pass; None where there is none."""
     if is_unread(value):
         return None
-    if isinstance(value, str) and value.strip().lower() in PASSED + FAILED:
-        return value.strip().lower() in PASSED
+    if isinstance(value, str) and value.strip().lower() in VERDICTS:
+        return VERDICTS[value.strip().lower()]
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if is_number and passes_from is not None:
         return bool(value >= passes_from)
@@ -265,19 +271,19 @@ def _verdict(value: Any, passes_from: float | None) -> bool | None:
     raise InputError(f"{shown(value, 60)} is no verdict; {remedy}.")
 
 
-def _aligned(found: tuple[pd.Index[Any], FloatArray], cases: pd.Index[Any]) -> FloatArray:
+def _aligned(found: pd.DataFrame, cases: pd.Index[Any]) -> pd.DataFrame:
     """Return the counts of the same cases in the same order."""
-    names, counts = found
-    place = names.get_indexer(cases)
-    if len(names) != len(cases) or (place < 0).any():
-        lacking = [*cases[place < 0], *names[~names.isin(cases)]][0]
-        raise InputError(f"The case {shown(lacking, 40)} has no verdict in one system; compare them on the same cases.")
-    return np.asarray(counts[place])
+    lacking = [*cases[~cases.isin(found.index)], *found.index[~found.index.isin(cases)]]
+    if lacking:
+        raise InputError(
+            f"The case {shown(lacking[0], 40)} has no verdict in one system; compare them on the same cases."
+        )
+    return found.iloc[found.index.get_indexer(cases)]
 
 
-def _passes(counts: FloatArray) -> FloatArray:
-    """Return 1 for each case that passes by majority, 0 for others, and 1/2 for ties."""
-    return np.asarray((1.0 + np.sign(counts[:, 0] - counts[:, 1])) / 2.0)
+def _pass_rate(cases: pd.DataFrame) -> float:
+    """Return the share of the cases that pass by majority; ties count half."""
+    return float(np.mean((1.0 + np.sign(cases["passed"] - cases["failed"])) / 2.0))
 
 
 def _crossing(apart: FloatArray) -> FloatArray:
@@ -291,56 +297,42 @@ def _first_below(risk: FloatArray, allowed: float) -> int:
     """Return the smallest odd number of repeats from which on a risk is no longer above the allowed one."""
     # The small even sizes tie.
     chosen = (SIZES % 2 == 1) | (SIZES > 8)
-    found = tabulated(first_within(risk[chosen], allowed, SIZES[chosen]))
+    found = first_within(risk[chosen], allowed, SIZES[chosen])
     return found + 1 - found % 2
 
 
-def _cases(cases: pd.Index[Any], counts: FloatArray, draws: ShareDraws) -> pd.DataFrame:
-    passes = _passes(counts)
-    table = pd.DataFrame(
-        {
-            "passed": counts[:, 0] / counts.sum(axis=1),
-            "verdict": [None if each == 0.5 else bool(each) for each in passes],
-            "chance": draws.overturned,
-        },
-        index=cases,
-    )
+def _cases(cases: pd.DataFrame, overturned: FloatArray) -> pd.DataFrame:
+    """Return the cases by name with their verdicts, those most in doubt first."""
+    passed, failed = cases["passed"], cases["failed"]
+    verdict = [None if apart == 0 else apart > 0 for apart in (passed - failed).tolist()]
+    table = pd.DataFrame({"passed": passed / (passed + failed), "verdict": verdict, "chance": overturned})
     return table.sort_values("chance", ascending=False, kind="stable")
 
 
 def _sentences(found: VerdictReport) -> list[str]:
-    low, high = found.pass_rate_interval
-    level = level_text(found.interval_level)
+    low, high = (100 * end for end in found.pass_rate_interval)
     lines = [
         f"{100 * found.pass_rate:.1f} % of {counted(found.n_cases, 'case')} pass by the majority of "
-        f"{_repeats(found)}; with infinitely many {100 * low:.1f} to {100 * high:.1f} % would "
-        f"({level} interval)."
+        f"{range_text(found.fewest_repeats, found.n_repeats, 'repeat')}; with infinitely many {low:.1f} to "
+        f"{high:.1f} % would ({level_text(found.interval_level)} interval)."
     ]
     if found.gain is not None:
         lines.append(f"The pass rate is {100 * found.gain:+.1f} points from that of the baseline.")
     now = found.risk_at(found.fewest_repeats)
     for name, needed in found.repeats.items():
-        what = {
-            "case": "a case gets another verdict",
-            "suite": f"the pass rate lies on the other side of {100 * (found.least_pass_rate or 0.0):g} %",
-            "winner": "the other system wins",
-        }[name]
-        verb = "is" if needed == 1 else "are"
+        what = RISKS[name][1].format(bound=100 * (found.least_pass_rate or 0.0))
+        repeats = counted(size_text(needed), "repeat is", "repeats are")
         lines.append(
             f"The chance that {what} than with infinitely many repeats is {100 * now[name]:.1f} %; for at most "
-            f"{100 * found.max_risk:g} %, {size_text(needed)} repeat{'s' * (needed != 1)} {verb} needed."
+            f"{100 * found.max_risk:g} %, {repeats} needed."
         )
     return lines
 
 
-def _repeats(found: VerdictReport) -> str:
-    most = counted(found.n_repeats, "repeat")
-    return most if found.fewest_repeats == found.n_repeats else f"{found.fewest_repeats} to {most}"
-
-
 def _table(found: VerdictReport) -> list[list[str]]:
     sizes = sorted({*SHOWN_REPEATS, found.n_repeats})
-    rows = [["repeats", *map(str, sizes)]]
-    for name in found.repeats:
-        rows.append([f"risk of {NAMES[name]} (%)", *(f"{100 * found.risk_at(size)[name]:.1f}" for size in sizes)])
-    return rows
+    risks = pd.DataFrame({size: found.risk_at(size) for size in sizes})
+    rows = (
+        [f"risk of {RISKS[name][0]} (%)", *(f"{100 * risk:.1f}" for risk in risks.loc[name])] for name in risks.index
+    )
+    return [["repeats", *map(str, sizes)], *rows]

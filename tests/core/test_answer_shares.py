@@ -118,16 +118,14 @@ def test_few_questions_stand_for_themselves_and_many_for_their_like() -> None:
     assert (many[some[stand_in]] == many).all(axis=1).mean() > 0.95
 
 
-def test_moments_are_without_the_luck_of_the_votes() -> None:
+def test_a_share_is_without_the_luck_of_the_votes() -> None:
     """Each question has a chance of its own in each draw, and two outcomes."""
     rng = np.random.default_rng(0)
-    moments = answer_shares._Moments.empty(4000, 2)
+    outcomes = []
     for _ in range(answer_shares.N_DRAWS):
         chance = np.clip(0.6 + 0.1 * rng.standard_normal(4000), 0.0, 1.0)
-        outcomes = (rng.random((2, 4000)) < chance).astype(float)
-        both = np.stack([outcomes, np.ones((2, 4000))], axis=2)
-        moments.add(np.stack([both, both]))
-    found = moments.share(0, np.zeros((2, 1)), np.zeros((1, 1)), 1.0)
+        outcomes.append(np.stack([(rng.random((2, 4000)) < chance).astype(float), np.ones((2, 4000))], axis=2))
+    found = answer_shares._share(outcomes, np.zeros((2, 1)), np.zeros((1, 1)), 1.0)
     assert found.mean.tolist() == pytest.approx([0.6, 1.0], abs=0.01)
     assert float(found.variance[0]) == pytest.approx(0.1**2 / 4000, rel=0.25)
     assert float(found.variance[1]) == 0.0

@@ -91,11 +91,11 @@ def test_a_second_evaluation_of_the_same_traces_counts_once(runs: list[str]) -> 
 def test_several_assessments_of_the_traces_of_one_run(runs: list[str]) -> None:
     place = mlflow.get_run(runs[1]).info.experiment_id
     for trace in mlflow.search_traces(locations=[place], run_id=runs[1], return_type="list"):
-        for value in ("fail", "Pass", "unsure", ""):
+        for value in ("fail", "Pass", "unsure", "", "Correct"):
             mlflow.log_feedback(trace_id=trace.info.trace_id, name="people", value=value, source=SOURCE)
     table = read_assessments(runs[1], "people")
     assert table.question.nunique() == 3
-    assert sorted(map(str, table.answer)) == ["False"] * 3 + ["None"] * 3 + ["True"] * 3 + ["unsure"] * 3
+    assert sorted(map(str, table.answer)) == ["False"] * 3 + ["None"] * 3 + ["True"] * 6 + ["unsure"] * 3
     mlflow.log_feedback(trace_id=trace.info.trace_id, name="parts", value={"a": 1}, source=SOURCE)
     with pytest.raises(InputError, match="Give a verdict, a text or a number"):
         read_assessments(runs[1], "parts")

@@ -358,7 +358,7 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "truth of another type": (ANSWERS, [4, 7, 1, 3] * 25, {}, "not texts"),
     "two truths": (as_table().assign(truth=[str(place) for place in range(400)]), None, {}, "two values"),
     "weights of another shape": (ANSWERS, TRUTH, {"weight": np.ones((100, 3))}, "form of answers"),
-    "negative weights": (ANSWERS, TRUTH, {"weight": -np.ones((100, 4))}, "from 0 on"),
+    "negative weights": (ANSWERS, TRUTH, {"weight": -np.ones((100, 4))}, "weight must be non-negative"),
     "truths that are lists of lists": (ANSWERS, [[["4"], ["5"]]] * 100, {}, "cannot be compared"),
     "a negative seed": (ANSWERS, TRUTH, {"random_state": -1}, "random_state"),
     "one question": ([["a"] * 9], ["a"], {}, "of 1 question|There is 1 question"),
