@@ -70,15 +70,15 @@ class RankedItems:
     def chances(self) -> FloatArray:
         """Return the chance of each item to be on the list of infinitely many members, shape (n_items,)."""
         rng = np.random.default_rng(SEED_OF_LISTS)
-        noise = _Noise.of(self.values, 1, N_CHANCES, rng)
-        means = noise.mean() + noise.rounding + noise.drawn(0) / np.sqrt(len(self.values))
+        noise = _Noise.of(self, 1, N_CHANCES, rng)
+        means = noise.mean() + noise.shift + noise.drawn(0) / np.sqrt(len(self.values))
         return np.asarray(largest(means, self.length, noise.tie_width, rng).mean(axis=0))
 
     def laws(self, max_size: int, first: float = 1.0) -> Laws:
         """Return the loss of the list from the size `first` to `max_size`."""
         sizes = np.geomspace(first, max(max_size, 2.0 * first), N_SIZES)
         n_draws = int(np.clip(min(DRAWN_CHANGES / self.length, DRAWN_ITEMS / self.values.shape[1]), N_DRAWS, 400))
-        noise = _Noise.of(self.values, 3, n_draws, np.random.default_rng(SEED_OF_LISTS))
+        noise = _Noise.of(self, 3, n_draws, np.random.default_rng(SEED_OF_LISTS))
         between, to_infinity = self._log_losses(noise, sizes / self.per_row)
         parts = [self._log_losses(noise.without(group), sizes / self.per_row)[0] for group in range(noise.n_groups)]
         if not np.ptp([between, *parts], axis=1).any():  # no list differs from any other
@@ -117,10 +117,10 @@ class RankedItems:
         found = np.empty((ADDED.size, 2, sizes.size))
         for place, size in enumerate(sizes):
             is_open, length = open_items(mean, noise.sd, self.length, 1.0 / size + ADDED[-1] / n_rows)
-            rounding = noise.rounding[:, is_open]
+            base = mean[is_open] + noise.shift[:, is_open]
             a, b, moved = (drawn[:, is_open] for drawn in (one / np.sqrt(size), other / np.sqrt(size), shift))
             for step, added in enumerate(ADDED):
-                center = mean[is_open] + rounding + np.sqrt(added / n_rows) * moved
+                center = base + np.sqrt(added / n_rows) * moved
                 limit, here, there = (
                     largest(each, length, noise.tie_width, rng) for each in (center, center + a, center + b)
                 )
@@ -158,31 +158,29 @@ class _Noise:
     products: FloatArray  # of weights and values, (n_groups, n_parts, n_draws, n_items)
     sd: FloatArray
     tie_width: float
-    rounding: FloatArray  # of the means, (n_draws, n_items)
-    unseen: FloatArray  # draws of noise that no row shows, (n_parts, n_draws, n_items)
+    shift: FloatArray  # of the means, that the rows do not show, (n_draws, n_items)
+    unseen: FloatArray  # noise that they do not show, (n_parts, n_draws, n_items)
 
     @classmethod
-    def of(cls, values: FloatArray, n_parts: int, n_draws: int, rng: np.random.Generator) -> _Noise:
-        n_rows = len(values)
+    def of(cls, items: RankedItems, n_parts: int, n_draws: int, rng: np.random.Generator) -> _Noise:
+        values, n_rows = items.values, len(items.values)
         n_groups = min(N_GROUPS, n_rows)
         group = rng.permutation(np.arange(n_rows) % n_groups)
         weights = rng.normal(size=(n_parts, n_draws, n_rows))
         of_groups = [np.flatnonzero(group == own) for own in range(n_groups)]
         mean, sd = values.mean(axis=0), values.std(axis=0, ddof=1)
         tie_width = TIED * float((np.abs(mean) + sd).max()) + SMALLEST
-        step, copy = _steps(values, mean, sd, tie_width)
-        rounding = step * (rng.random((n_draws, mean.size)) - 0.5)[:, copy]
-        unseen_sd = np.where(sd > tie_width, 0.0, step * np.sqrt(n_rows / 2.0))
+        unseen = _unseen(values, items.length, tie_width, n_draws, rng)
         return cls(
             np.arange(n_rows),
             group,
             np.stack([values[rows].sum(axis=0) for rows in of_groups]),
             np.stack([weights[:, :, rows].sum(axis=2) for rows in of_groups]),
             np.stack([weights[:, :, rows] @ values[rows] for rows in of_groups]),
-            np.hypot(sd, unseen_sd),
+            np.hypot(sd, unseen.sd.max(axis=0)),
             tie_width,
-            rounding,
-            unseen_sd * rng.normal(size=(n_parts, n_draws, mean.size)),
+            unseen.shift,
+            unseen.sd * rng.normal(size=(n_parts, n_draws, mean.size)),
         )
 
     @property
@@ -200,7 +198,7 @@ class _Noise:
             totals=self.totals[kept],
             weights=weights,
             products=products,
-            rounding=self.rounding[:half],
+            shift=self.shift[:half],
             unseen=self.unseen[:, :half],
         )
 
@@ -214,27 +212,66 @@ class _Noise:
         return np.asarray(seen + self.unseen[part])
 
 
-def _steps(values: FloatArray, mean: FloatArray, sd: FloatArray, tie_width: float) -> tuple[FloatArray, IntArray]:
-    """Return the distance of the means beside each tied one, and the first item with the same values in all rows.
+class _Unseen(NamedTuple):
+    """What the members do not show of the items' means, by draw, shape (n_draws, n_items)."""
 
-    Votes of few members tie where the means of infinitely many do not: the mean is rounded to this step.  Items whose
-    values differ from member to member and are equal in each are copies, which tie for ever.
+    shift: FloatArray  # of the mean of infinitely many members
+    sd: FloatArray  # of one row, besides that of the values
+
+
+def _unseen(values: FloatArray, length: int, tie_width: float, n_draws: int, rng: np.random.Generator) -> _Unseen:
+    """Draw what equal means hide, where infinitely many members give different ones."""
+    mean, is_constant = values.mean(axis=0), np.ptp(values, axis=0) <= tie_width
+    unseen = _Unseen(_rounded(values, mean, is_constant, tie_width, n_draws, rng), np.zeros((n_draws, mean.size)))
+    end, constants = np.sort(mean)[-length], np.unique(mean[is_constant])
+    is_below = constants < end - tie_width
+    # Of more than these two groups, the others are farther from the end of the list.
+    for constant in (*constants[is_below][-1:], *constants[~is_below][:1]):
+        items = np.flatnonzero(is_constant & (np.abs(mean - constant) <= tie_width))
+        _add_rare_changes(unseen, values - constant, items, tie_width, rng)
+    return unseen
+
+
+def _rounded(
+    values: FloatArray,
+    mean: FloatArray,
+    is_constant: BoolArray,
+    tie_width: float,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Draw where the means of tied items lie in the step to those beside them, to which so few members round them.
+
+    Copies, whose values differ from member to member and are equal in each, tie for ever.
     """
-    order = np.argsort(mean)
-    new = np.diff(mean[order], prepend=-np.inf) > tie_width
-    level = np.cumsum(new) - 1
-    levels = mean[order][new]
-    gaps = np.diff(levels)
-    if not gaps.size:
-        return np.zeros(mean.size), np.arange(mean.size)
-    width = (np.append(gaps, gaps[-1]) + np.append(gaps[0], gaps)) / 2.0
-    step, copy = np.zeros(mean.size), np.arange(mean.size)
-    step[order] = np.where(np.bincount(level)[level] > 1, width[level], 0.0)
-    tied = np.flatnonzero((step > 0.0) & (sd > tie_width))
-    if tied.size:
-        _, first, group = np.unique(values[:, tied], axis=1, return_index=True, return_inverse=True)
-        copy[tied] = tied[first[group.reshape(-1)]]
-    return step, copy
+    order, shift = np.argsort(mean), np.zeros((n_draws, mean.size))
+    is_new = np.diff(mean[order], prepend=-np.inf) > tie_width
+    level, gaps = np.cumsum(is_new) - 1, np.diff(mean[order][is_new])
+    if gaps.size:
+        width = (np.append(gaps, gaps[-1]) + np.append(gaps[0], gaps)) / 2.0
+        is_tied = (np.bincount(level)[level] > 1) & ~is_constant[order]
+        tied, step = order[is_tied], width[level][is_tied]
+        copy = np.unique(values[:, tied], axis=1, return_inverse=True)[1].reshape(-1)
+        shift[:, tied] = step * (rng.random((n_draws, mean.size)) - 0.5)[:, copy]
+    return shift
+
+
+def _add_rare_changes(
+    unseen: _Unseen, apart: FloatArray, constant: IntArray, tie_width: float, rng: np.random.Generator
+) -> None:
+    """Add what members that were not trained would change of items to which all members give one value.
+
+    `apart` are all values less this one.  Some items were changed by a single member.  Their number k is that of the
+    chances around one over the number of members; if chances are even in their logarithm, those of n constant items
+    go down to exp(-n / k) of it.  Without such items, the constant ones tie for ever.
+    """
+    once = apart[:, (np.abs(apart) > tie_width).sum(axis=0) == 1].sum(axis=0)
+    if once.size:
+        chance = np.exp(-constant.size / once.size * rng.random((len(unseen.sd), constant.size))) / len(apart)
+        change = np.abs(once).mean()
+        sign = np.where(rng.random(chance.shape) < np.mean(once > 0.0), 1.0, -1.0)
+        unseen.shift[:, constant] = sign * chance * change
+        unseen.sd[:, constant] = np.sqrt(chance) * change
 
 
 def open_items(mean: FloatArray, sd: FloatArray, length: int, variance: float) -> tuple[BoolArray, int]:
