@@ -22,7 +22,7 @@ from ens_plugin.analysis.rows import unit_findings
 from ens_plugin.analysis.sizes import promised_size
 from ens_plugin.analysis.unlabelled import Agreement, Words, checked_rows, findings_of_adapter, open_ensemble
 from ens_plugin.core.intervals import DrawnCurve
-from ens_plugin.core.lists import FEWEST_MEMBERS, MOST_ITEMS, Laws, RankedItems, close_values, open_items
+from ens_plugin.core.lists import FEWEST_MEMBERS, MOST_ITEMS, TIED, Laws, RankedItems, close_values, open_items
 from ens_plugin.core.validation import MAX_SIZE, FloatArray, IntArray, as_count, counted, plural, shown
 from ens_plugin.errors import InputError, TooFewMembersError, UnsupportedModelError, ends_at_caller
 from ens_plugin.findings import Finding
@@ -164,19 +164,34 @@ def _member_values(
     means, sd = np.concatenate(_read(adapter, values_of, features, _mean_and_sd), axis=1)
     is_open, n_listed = open_items(means, sd, length, 1.0 / (FIRST_PART * n_members))
     rows = np.flatnonzero(is_open)
+    part = 1.0
     if rows.size > MOST_ITEMS:
-        # Those are kept that are nearest to the end of the list; the others stay on the side where they are.
         end = np.partition(means, n_rows - length)[n_rows - length]
         apart = (means[rows] - end) / np.maximum(sd[rows], np.finfo(np.float64).tiny)
-        order = np.argsort(np.abs(apart), kind="stable")
-        n_listed = max(n_listed - int((apart[order[MOST_ITEMS:]] >= 0.0).sum()), 1)
-        rows = np.sort(rows[order[:MOST_ITEMS]])
+        kept, n_listed, part = _nearest(apart, n_listed)
+        rows = np.sort(rows[kept])
     if rows.size == 0:
         rows = np.argsort(-means)[: length + 1]
         n_listed = length
     values = np.concatenate(_read(adapter, values_of, features[rows], np.asarray), axis=1)
-    items = RankedItems(values, n_listed, length - n_listed)
+    items = RankedItems(values, n_listed, part * length - n_listed)
     return MemberValues(items, rows, means)
+
+
+def _nearest(apart: FloatArray, n_listed: int) -> tuple[IntArray, int, float]:
+    """Return the items nearest to the end of a list, how many of them it takes, and for what part of it they stand.
+
+    `apart` is their distance from its end.  Items that are farther stay on the side where they are.  If more are tied
+    at the end than are taken, these stand for all that are.
+    """
+    is_tied = np.abs(apart) < TIED
+    # Tied items are taken at random, and not by their order.
+    order = np.lexsort((np.random.default_rng(0).random(apart.size), np.where(is_tied, 0.0, np.abs(apart))))
+    kept, left = order[:MOST_ITEMS], order[MOST_ITEMS:]
+    if is_tied[left[0]]:
+        part, n_above = kept.size / int(is_tied.sum()), int(((apart > 0.0) & ~is_tied).sum())
+        return kept, max(round(part * (n_listed - n_above)), 1), part
+    return kept, max(n_listed - int((apart[left] > 0.0).sum()), 1), 1.0
 
 
 def agreement_of_items(

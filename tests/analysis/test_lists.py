@@ -108,6 +108,23 @@ def test_many_rows_are_read_twice_and_lose_as_much() -> None:
     assert many.overlap == pytest.approx(few.overlap, abs=0.05)
 
 
+class Constant:
+    """A member that gives most rows 1, as every other does, and the rest a value of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.values = np.where(np.arange(20_000) < 15_000, 1.0, np.random.default_rng(seed).random(20_000))
+
+    def predict(self, X: Any) -> Any:
+        return self.values[X[:, 0].astype(int)]
+
+
+def test_more_tied_rows_than_are_read_stand_for_all_of_them() -> None:
+    """A list of 600 out of 15 000 tied rows was said to be the same in 99.9 %, since the rows left out were certain."""
+    ensemble = CustomEnsemble.from_estimators([Constant(seed) for seed in range(20)], None)
+    found = ens_plugin.agreement(ensemble, np.arange(20_000.0)[:, None], top=600)
+    assert found.overlap == pytest.approx(600 / 15_000, abs=0.02)
+
+
 def test_importances_are_those_of_the_forest_and_have_names() -> None:
     found = ens_plugin.importance_agreement(OF_CANCER, top=10)
     assert found.n_rows == 30

@@ -93,6 +93,32 @@ def test_ties_are_broken_at_random(values: Array, length: int, overlap: float) -
     assert 1.0 - found.to_infinity.losses([100])[0] == pytest.approx(overlap, abs=0.03)
 
 
+def votes(n_members: int, seed: int) -> Array:
+    """Votes for items, of which a third are hardly ever outvoted, so that few members give many of them all votes."""
+    chance = 1.0 - np.geomspace(0.002, 0.9, 300)
+    return np.asarray((np.random.default_rng(seed).random((n_members, 300)) < chance).astype(np.float64))
+
+
+def sparse_values(n_members: int, seed: int) -> Array:
+    """Values that are 0 but for a few members, as the importances of columns that few trees split."""
+    rng, chance = np.random.default_rng(seed), np.geomspace(0.3, 0.001, 300)
+    return np.asarray(np.where(rng.random((n_members, 300)) < chance, rng.exponential(size=(n_members, 300)), 0.0))
+
+
+@pytest.mark.parametrize("values", [votes, sparse_values])
+@pytest.mark.parametrize("length", [20, 100])
+def test_ties_of_few_members_are_resolved_by_more(values: Any, length: int) -> None:
+    laws = [RankedItems(values(60, seed), length).laws(20_001).between for seed in range(6)]
+    rng, n_held = np.random.default_rng(0), 0
+    for size in (61, 121, 481):
+        means = np.stack([values(size, 1000 + seed).mean(axis=0) for seed in range(40)])
+        lists = largest(means, length, 1e-12, rng).astype(float)
+        true = (lists @ lists.T)[np.triu_indices(40, 1)].mean() / length
+        assert 1.0 - np.mean([law.losses([size])[0] for law in laws]) == pytest.approx(true, abs=0.05)
+        n_held += sum(low <= 1.0 - true <= high for low, high in (law.loss_interval(size, 0.95) for law in laws))
+    assert n_held >= 14  # of 18, of only six ensembles
+
+
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
 def test_neither_unit_nor_a_shift_of_each_member_matters(scale: float) -> None:
     values = drawn(50, 4)
@@ -123,7 +149,7 @@ def test_certain_items_are_listed_by_all() -> None:
 def test_largest_are_the_largest() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(20, 50))
-    found = largest(values, 7, np.full(50, 1e-12), rng)
+    found = largest(values, 7, 1e-12, rng)
     for own, row in zip(found, values, strict=True):
         assert set(np.flatnonzero(own)) == set(np.argsort(-row)[:7])
 
