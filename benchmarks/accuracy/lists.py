@@ -1,13 +1,13 @@
 """Lists that another seed would give too: the overlap from one forest, against that of twenty at each of six sizes.
 
 Columns by impurity (1000 markers with 250 rows, ten of which have effects, as in the simulations of optRF; 30, 100
-and 120 columns, also correlated ones), columns by permutation (30), new rows by value and by probability (500),
-anomalies (three tables) and, where EconML is installed, new rows by the effect of a treatment (500; sizes are numbers
-of members there, each a group of four trees). Six forests are read at their first 50 and 100 members. The truth is
-the mean overlap of all pairs of the twenty forests, one of which is the one that is read; a size is judged where the
-truth passes the overlap between two of the six sizes. optRF (2025) trains ten forests at each of five sizes, and fits
-a curve of two parameters to their overlaps: it is done with ten of the forests, and judged by the other ten at a size
-that is left out of the fit.
+and 120 columns, also correlated ones), columns by permutation (30), new rows by value and by probability (500), rows
+with the votes of all trees, columns that few trees split, anomalies (three tables) and, where EconML is installed,
+new rows by the effect of a treatment (500; sizes are numbers of members there, each a group of four trees). Six
+forests are read at their first 50 and 100 members. The truth is the mean overlap of all pairs of the twenty forests,
+one of which is the one that is read; a size is judged where the truth passes the overlap between two of the six
+sizes. optRF (2025) trains ten forests at each of five sizes, and fits a curve of two parameters to their overlaps: it
+is done with ten of the forests, and judged by the other ten at a size that is left out of the fit.
 
 What no method can do better without a bias is told by the bound of Cramér and Rao: members are taken for normal, with
 the mean of all 8000 members and the covariance of 600, which is known to the method; only the means are not.
@@ -79,13 +79,14 @@ def by_path(forest: Any, X: Array, rows: Array) -> Array:
     return -np.asarray(adapter.outputs(adapter.prepare(rows)))
 
 
-def markers(n_causal: int, share: float) -> Callable[[int, int], tuple[Any, Array, Array]]:
+def markers(n_causal: int, share: float, **options: Any) -> Callable[[int, int], tuple[Any, Array, Array]]:
     """Genotypes of 1000 independent markers and a trait, of whose variance the causal ones explain a share."""
+    options = {"max_features": 0.1, **options}
     rng = np.random.default_rng([2025, n_causal])
     X = rng.binomial(2, rng.uniform(0.05, 0.5, 1000), (250, 1000)).astype(np.float32)
     effect = X[:, rng.choice(1000, n_causal, replace=False)] @ rng.normal(size=n_causal)
     y = effect / effect.std() + rng.normal(size=250) * math.sqrt(1.0 / share - 1.0)
-    return lambda size, seed: (RandomForestRegressor(size, max_features=0.1, random_state=seed).fit(X, y), X, X)
+    return lambda size, seed: (RandomForestRegressor(size, random_state=seed, **options).fit(X, y), X, X)
 
 
 def columns(n_columns: int, correlation: float, *, has_labels: bool) -> Callable[[int, int], tuple[Any, Array, Array]]:
@@ -115,6 +116,12 @@ def new_rows(*, has_labels: bool) -> Callable[[int, int], tuple[Any, Array, Arra
     )  # fmt: skip
 
 
+def sure_rows() -> Callable[[int, int], tuple[Any, Array, Array]]:
+    """Rows of which all trees of a small forest vote for the label of many."""
+    X, y = make_classification(1000, 12, n_informative=5, random_state=11)
+    return lambda size, seed: (RandomForestClassifier(size, random_state=seed).fit(X[:500], y[:500]), X, X[500:])
+
+
 def anomalies(X: Array) -> Callable[[int, int], tuple[Any, Array, Array]]:
     return lambda size, seed: (IsolationForest(n_estimators=size, random_state=seed).fit(X), X, X)
 
@@ -131,6 +138,8 @@ TABLES = {
     "120 columns, labels": Table(10, columns(120, 0.0, has_labels=True), by_impurity),
     "rows by value": Table(75, new_rows(has_labels=False), by_output),
     "rows by probability": Table(75, new_rows(has_labels=True), by_output),
+    "rows by probability, tied": Table(30, sure_rows(), by_output),
+    "markers, hardly split": Table(100, markers(10, 0.5, max_depth=2), by_impurity),
     "anomalies, digits": Table(40, anomalies(load_digits().data), by_path),
     "anomalies, breast cancer": Table(40, anomalies(load_breast_cancer().data), by_path),
     "anomalies, two clouds": Table(40, anomalies(_two_clouds()), by_path),
