@@ -320,7 +320,6 @@ def _page(found: Agreement) -> str:
         headline=headline,
         sentences=sentences,
         warnings=[with_code(each) for each in found.findings],
-        level=level_text(found.interval_level),
         agreement_pictures=pictures([curve]),
         heads=[
             "row" if shown.index.name is None else str(shown.index.name),
