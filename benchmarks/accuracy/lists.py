@@ -139,7 +139,7 @@ TABLES = {
     "rows by value": Table(75, new_rows(has_labels=False), by_output),
     "rows by probability": Table(75, new_rows(has_labels=True), by_output),
     "rows by probability, tied": Table(30, sure_rows(), by_output),
-    "markers, hardly split": Table(100, markers(10, 0.5, max_depth=2), by_impurity),
+    "columns hardly split": Table(100, markers(10, 0.5, max_depth=2), by_impurity),
     "anomalies, digits": Table(40, anomalies(load_digits().data), by_path),
     "anomalies, breast cancer": Table(40, anomalies(load_breast_cancer().data), by_path),
     "anomalies, two clouds": Table(40, anomalies(_two_clouds()), by_path),
