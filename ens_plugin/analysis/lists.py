@@ -214,7 +214,8 @@ def agreement_of_items(
     columns = {"value": found.means[found.rows], "listed": is_listed[found.rows], "chance": chances}
     undecided = pd.DataFrame(columns, index=index[found.rows])
     assert options.tolerance is not None
-    undecided = undecided[np.abs(chances - 0.5) < 0.5 - options.tolerance]
+    # Of many tied rows, one that is listed by chance has hardly any chance of its own.
+    undecided = undecided[np.abs(columns["listed"] - chances) > options.tolerance]
     undecided = undecided.iloc[np.argsort(np.abs(undecided["chance"] - 0.5), kind="stable")]
     (item, by), members = words, counted(adapter.n_members, noun)
     missed, apart = (law.loss_interval(adapter.n_members, options.interval_level) for law in laws)
@@ -263,7 +264,9 @@ def _agreement_of_values(
 def _distance(within: float | str, values: FloatArray) -> float:
     """Return a distance of values, given in their unit or in percent of the standard deviation of their means."""
     share = PERCENT.fullmatch(within) if isinstance(within, str) else None
-    distance = float(share[1]) / 100.0 * float(values.mean(axis=0).std()) if share else within
+    means = values.mean(axis=0)
+    sd = float(means.std()) if np.ptp(means) > TIED * np.abs(means).max() else 0.0
+    distance = float(share[1]) / 100.0 * sd if share else within
     if isinstance(distance, bool) or not isinstance(distance, Real) or not 0.0 < float(distance) < np.inf:
         raise InputError(
             f'within={shown(within)} is no distance above 0. Pass one in the unit of the values, or as "5 %" of their '

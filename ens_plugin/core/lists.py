@@ -31,7 +31,7 @@ DRAWN_CHANGES, DRAWN_ITEMS, FEWEST_SEEN = 2400, 2.5e5, 30.0
 # Standard deviations of noise that no draw exceeds, and the most items whose place on the list is drawn.
 REACH, MOST_ITEMS = 5.0, 10_000
 # Values that differ by this part of the largest are tied.
-TIED, SMALLEST = 1e-10, 1e-290
+TIED, SMALLEST = 1e-13, 1e-290
 N_SIZES, N_TABULATED, N_QUANTILES = 12, 100, 200
 # Standard deviation of the logarithm of a loss for each factor e by which a size exceeds the members, up to so many:
 # from there on the loss falls as the root of the size.
@@ -308,7 +308,7 @@ def close_values(values: FloatArray, within: float, max_size: int, first: float 
     group = np.random.default_rng(SEED_OF_LISTS).permutation(np.arange(len(values)) % min(N_GROUPS, len(values)))
 
     def log_share(own: FloatArray, n_ensembles: int) -> FloatArray:
-        sd = np.maximum(own.std(axis=0, ddof=1) * np.sqrt(n_ensembles), np.finfo(np.float64).tiny)
+        sd = np.maximum(own.std(axis=0, ddof=1) * np.sqrt(n_ensembles), TIED * within + SMALLEST)
         share = [2.0 * ndtr(-within * np.sqrt(size) / sd).mean() for size in sizes]
         return np.log(np.maximum(share, TIED))
 
