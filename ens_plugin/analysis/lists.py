@@ -117,15 +117,15 @@ def _ranked_output(adapter: EnsembleAdapter, label: object) -> tuple[Callable[[O
     return score, f"score of {printable(str(adapter.classes[code]), 40)}"
 
 
-def _label_code(adapter: EnsembleAdapter, label: object) -> int:
+def _label_code(adapter: EnsembleAdapter, label: Any) -> int:
     classes = adapter.classes
     assert classes is not None
     known: list[Any] = classes.tolist()
     if label is None:
-        if classes.size > 2:
+        if classes.size != 2:
             raise InputError(f"Pass label, the label by whose probability rows are ranked: one of {shortened(known)}.")
         return adapter.listed_label()
-    if label not in known:
+    if np.ndim(label) > 0 or label not in known:
         raise InputError(f"label={shown(label)} is none of the model's labels: {shortened(known)}.")
     return known.index(label)
 

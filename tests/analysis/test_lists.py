@@ -215,6 +215,7 @@ def test_labels_have_an_overlap_below_their_agreement() -> None:
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 OF_IRIS = RandomForestClassifier(20, random_state=0).fit(IRIS, SPECIES)
+OF_SETOSA = RandomForestClassifier(20, random_state=0).fit(IRIS, np.zeros(150))
 TREE = RandomForestRegressor(1, random_state=0).fit(DIABETES, PROGRESS)
 SEVEN = RandomForestRegressor(7, random_state=0).fit(DIABETES, PROGRESS)
 BOOSTED = GradientBoostingRegressor(n_estimators=10).fit(DIABETES, PROGRESS)
@@ -235,7 +236,9 @@ BOOSTED = GradientBoostingRegressor(n_estimators=10).fit(DIABETES, PROGRESS)
         (OF_DIABETES, DIABETES, {}, UnsupportedModelError, "Pass top"),
         (OF_CANCER, CANCER[300:], {"label": 1}, InputError, "Pass top"),
         (OF_CANCER, CANCER[300:], {"top": 4, "label": "sick"}, InputError, "none of the model's labels"),
+        (OF_CANCER, CANCER[300:], {"top": 4, "label": np.array([0, 1])}, InputError, "none of the model's labels"),
         (OF_IRIS, IRIS, {"top": 4}, InputError, "Pass label"),
+        (OF_SETOSA, IRIS, {"top": 4}, InputError, "Pass label"),
         (isolation_forest(), CANCER, {"within": 0.1}, UnsupportedModelError, "no unit"),
         (TREE, DIABETES, {"top": 4}, TooFewMembersError, "1 member"),
         (SEVEN, DIABETES, {"top": 4}, TooFewMembersError, "7 members"),

@@ -185,6 +185,15 @@ def test_constant_values_are_close() -> None:
         assert close_values(values, within, 2000).between.losses([51])[0] == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.parametrize(("n_items", "length"), [(2, 1), (3, 2), (20, 5)])
+def test_lists_have_at_least_in_common_what_chance_gives_them(n_items: int, length: int) -> None:
+    """Two lists of one of two items were said to have 35 % in common, and at least 0 %."""
+    for values in (np.random.default_rng(0).normal(size=(10, n_items)), np.ones((10, n_items))):
+        for law in RankedItems(values, length).laws(2000):
+            assert 1.0 - law.losses([2, 10, 100]).max() >= length / n_items - 1e-12
+            assert 1.0 - law.loss_interval(10, 0.95)[1] >= length / n_items - 1e-12
+
+
 def test_larger_ensembles_lose_less_and_bounds_do_too() -> None:
     law = RankedItems(drawn(100, 6), LENGTH).laws(20_001).between
     sizes = [5, 25, 101, 401, 1601, 6401, 20_001]
