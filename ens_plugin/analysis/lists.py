@@ -33,6 +33,8 @@ LIST_TOLERANCE = 0.05
 N_TABULATED = 60
 # Of more items, the curve begins at this part of the members.
 FEW_ITEMS, FIRST_PART = 2000, 0.25
+# Open items are drawn at random from so many on the list on.
+FEWEST_LISTED = 100
 PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
@@ -168,7 +170,7 @@ def _member_values(
     if rows.size > MOST_ITEMS:
         end = np.partition(means, n_rows - length)[n_rows - length]
         apart = (means[rows] - end) / np.maximum(sd[rows], np.finfo(np.float64).tiny)
-        kept, n_listed, part = _nearest(apart, n_listed)
+        kept, n_listed, part = _drawn_items(apart, n_listed)
         rows = np.sort(rows[kept])
     if rows.size == 0:
         rows = np.argsort(-means)[: length + 1]
@@ -178,12 +180,17 @@ def _member_values(
     return MemberValues(items, rows, means)
 
 
-def _nearest(apart: FloatArray, n_listed: int) -> tuple[IntArray, int, float]:
-    """Return the items nearest to the end of a list, how many of them it takes, and for what part of it they stand.
+def _drawn_items(apart: FloatArray, n_listed: int) -> tuple[IntArray, int, float]:
+    """Return the open items that are drawn, how many of them the list takes, and for what part of it they stand.
 
-    `apart` is their distance from its end.  Items that are farther stay on the side where they are.  If more are tied
+    `apart` is their distance from the end of the list.  Items at random stand for all.  Where these would be a list of
+    few, the nearest to its end are taken, and those that are farther stay on the side where they are.  If more are tied
     at the end than are taken, these stand for all that are.
     """
+    share = MOST_ITEMS / apart.size
+    if share * n_listed >= FEWEST_LISTED:
+        kept = np.random.default_rng(0).choice(apart.size, MOST_ITEMS, replace=False)
+        return kept, round(share * n_listed), share
     is_tied = np.abs(apart) < TIED
     # Tied items are taken at random, and not by their order.
     order = np.lexsort((np.random.default_rng(0).random(apart.size), np.where(is_tied, 0.0, np.abs(apart))))
