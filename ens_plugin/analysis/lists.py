@@ -33,6 +33,8 @@ LIST_TOLERANCE = 0.05
 N_TABULATED = 60
 # Of more items, the curve begins at this part of the members.
 FEW_ITEMS, FIRST_PART = 2000, 0.25
+# Open items are drawn at random from so many on the list on.
+FEWEST_LISTED = 100
 PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
@@ -117,15 +119,15 @@ def _ranked_output(adapter: EnsembleAdapter, label: object) -> tuple[Callable[[O
     return score, f"score of {printable(str(adapter.classes[code]), 40)}"
 
 
-def _label_code(adapter: EnsembleAdapter, label: object) -> int:
+def _label_code(adapter: EnsembleAdapter, label: Any) -> int:
     classes = adapter.classes
     assert classes is not None
     known: list[Any] = classes.tolist()
     if label is None:
-        if classes.size > 2:
+        if classes.size != 2:
             raise InputError(f"Pass label, the label by whose probability rows are ranked: one of {shortened(known)}.")
         return adapter.listed_label()
-    if label not in known:
+    if np.ndim(label) > 0 or label not in known:
         raise InputError(f"label={shown(label)} is none of the model's labels: {shortened(known)}.")
     return known.index(label)
 
@@ -168,7 +170,7 @@ def _member_values(
     if rows.size > MOST_ITEMS:
         end = np.partition(means, n_rows - length)[n_rows - length]
         apart = (means[rows] - end) / np.maximum(sd[rows], np.finfo(np.float64).tiny)
-        kept, n_listed, part = _nearest(apart, n_listed)
+        kept, n_listed, part = _drawn_items(apart, n_listed)
         rows = np.sort(rows[kept])
     if rows.size == 0:
         rows = np.argsort(-means)[: length + 1]
@@ -178,12 +180,17 @@ def _member_values(
     return MemberValues(items, rows, means)
 
 
-def _nearest(apart: FloatArray, n_listed: int) -> tuple[IntArray, int, float]:
-    """Return the items nearest to the end of a list, how many of them it takes, and for what part of it they stand.
+def _drawn_items(apart: FloatArray, n_listed: int) -> tuple[IntArray, int, float]:
+    """Return the open items that are drawn, how many of them the list takes, and for what part of it they stand.
 
-    `apart` is their distance from its end.  Items that are farther stay on the side where they are.  If more are tied
+    `apart` is their distance from the end of the list.  Items at random stand for all.  Where these would be a list of
+    few, the nearest to its end are taken, and those that are farther stay on the side where they are.  If more are tied
     at the end than are taken, these stand for all that are.
     """
+    share = MOST_ITEMS / apart.size
+    if share * n_listed >= FEWEST_LISTED:
+        kept = np.random.default_rng(0).choice(apart.size, MOST_ITEMS, replace=False)
+        return kept, round(share * n_listed), share
     is_tied = np.abs(apart) < TIED
     # Tied items are taken at random, and not by their order.
     order = np.lexsort((np.random.default_rng(0).random(apart.size), np.where(is_tied, 0.0, np.abs(apart))))
@@ -214,7 +221,8 @@ def agreement_of_items(
     columns = {"value": found.means[found.rows], "listed": is_listed[found.rows], "chance": chances}
     undecided = pd.DataFrame(columns, index=index[found.rows])
     assert options.tolerance is not None
-    undecided = undecided[np.abs(chances - 0.5) < 0.5 - options.tolerance]
+    # Of many tied rows, one that is listed by chance has hardly any chance of its own.
+    undecided = undecided[np.abs(columns["listed"] - chances) > options.tolerance]
     undecided = undecided.iloc[np.argsort(np.abs(undecided["chance"] - 0.5), kind="stable")]
     (item, by), members = words, counted(adapter.n_members, noun)
     missed, apart = (law.loss_interval(adapter.n_members, options.interval_level) for law in laws)
@@ -263,7 +271,9 @@ def _agreement_of_values(
 def _distance(within: float | str, values: FloatArray) -> float:
     """Return a distance of values, given in their unit or in percent of the standard deviation of their means."""
     share = PERCENT.fullmatch(within) if isinstance(within, str) else None
-    distance = float(share[1]) / 100.0 * float(values.mean(axis=0).std()) if share else within
+    means = values.mean(axis=0)
+    sd = float(means.std()) if np.ptp(means) > TIED * np.abs(means).max() else 0.0
+    distance = float(share[1]) / 100.0 * sd if share else within
     if isinstance(distance, bool) or not isinstance(distance, Real) or not 0.0 < float(distance) < np.inf:
         raise InputError(
             f'within={shown(within)} is no distance above 0. Pass one in the unit of the values, or as "5 %" of their '

@@ -534,7 +534,7 @@ def checked_rows(adapter: EnsembleAdapter, rows: Any) -> Any:
     features = adapter.prepare(rows)
     if features.shape[0] < 2:
         raise InputError(
-            f"X has {counted(features.shape[0], 'row')}, and how often labels agree is a share of many. Pass at least "
+            f"X has {counted(features.shape[0], 'row')}, and an agreement is a share of many. Pass at least "
             "2 rows, better a thousand."
         )
     adapter.check_members(features)

@@ -31,7 +31,7 @@ DRAWN_CHANGES, DRAWN_ITEMS, FEWEST_SEEN = 2400, 2.5e5, 30.0
 # Standard deviations of noise that no draw exceeds, and the most items whose place on the list is drawn.
 REACH, MOST_ITEMS = 5.0, 10_000
 # Values that differ by this part of the largest are tied.
-TIED, SMALLEST = 1e-10, 1e-290
+TIED, SMALLEST = 1e-13, 1e-290
 N_SIZES, N_TABULATED, N_QUANTILES = 12, 100, 200
 # Standard deviation of the logarithm of a loss for each factor e by which a size exceeds the members, up to so many:
 # from there on the loss falls as the root of the size.
@@ -87,7 +87,9 @@ class RankedItems:
         members = self.per_row * len(self.values)
         known = np.interp(np.log(np.minimum(sizes, 2.0 * members)), np.log(sizes), _jackknife_sd(parts))
         sd = np.hypot(known, EXTRAPOLATED * np.clip(np.log(sizes / members), 0.0, FARTHEST))
-        return Laws(_law(sizes, to_infinity, sd), _law(sizes, between, sd))
+        # Items that all have the same chance are those of which the least is in common.
+        worst = self.length * (1.0 - self.length / self.values.shape[1]) / (self.length + self.n_certain)
+        return Laws(_law(sizes, to_infinity, sd, worst), _law(sizes, between, sd, worst))
 
     def _log_losses(self, noise: _Noise, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the logarithms of both losses at some sizes, which are numbers of rows of `values`."""
@@ -308,20 +310,23 @@ def close_values(values: FloatArray, within: float, max_size: int, first: float 
     group = np.random.default_rng(SEED_OF_LISTS).permutation(np.arange(len(values)) % min(N_GROUPS, len(values)))
 
     def log_share(own: FloatArray, n_ensembles: int) -> FloatArray:
-        sd = np.maximum(own.std(axis=0, ddof=1) * np.sqrt(n_ensembles), np.finfo(np.float64).tiny)
+        sd = np.maximum(own.std(axis=0, ddof=1) * np.sqrt(n_ensembles), TIED * within + SMALLEST)
         share = [2.0 * ndtr(-within * np.sqrt(size) / sd).mean() for size in sizes]
         return np.log(np.maximum(share, TIED))
 
     sd = _jackknife_sd([log_share(values[group != own], 2) for own in range(int(group.max()) + 1)])
-    return Laws(*(_law(sizes, log_share(values, n_ensembles), sd) for n_ensembles in (1, 2)))
+    return Laws(*(_law(sizes, log_share(values, n_ensembles), sd, 1.0) for n_ensembles in (1, 2)))
 
 
-def _law(sizes: FloatArray, log_loss: FloatArray, sd: FloatArray) -> DrawnCurve:
-    """Return the loss at odd sizes, and quantiles of it as draws, from its logarithm and the error of that by size."""
+def _law(sizes: FloatArray, log_loss: FloatArray, sd: FloatArray, worst: float) -> DrawnCurve:
+    """Return the loss at odd sizes, and quantiles of it as draws, from its logarithm and the error of that by size.
+
+    No loss is above `worst`.
+    """
     odd = np.unique(np.geomspace(sizes[0], sizes[-1], N_TABULATED).astype(np.int64) // 2 * 2 + 1).astype(np.float64)
     log_loss, sd = (np.interp(np.log(odd), np.log(sizes), own) for own in (np.sort(log_loss)[::-1], sd))
     quantiles = ndtri((np.arange(N_QUANTILES) + 0.5) / N_QUANTILES)[:, None]
-    loss, draws = (np.minimum(np.exp(own), 1.0) for own in (log_loss, log_loss + quantiles * sd))
+    loss, draws = (np.minimum(np.exp(own), worst) for own in (log_loss, log_loss + quantiles * sd))
     return DrawnCurve(np.append(odd, np.inf), np.append(loss, 0.0), np.pad(draws, ((0, 0), (0, 1))))
 
 

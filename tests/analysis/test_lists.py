@@ -108,6 +108,25 @@ def test_many_rows_are_read_twice_and_lose_as_much() -> None:
     assert many.overlap == pytest.approx(few.overlap, abs=0.05)
 
 
+class Shifted:
+    """A member that gives every row the same value of its own."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.value)
+
+
+def test_percent_of_means_that_do_not_differ_is_refused() -> None:
+    """The standard deviation of equal means is one of rounding, of which 5 % were taken for a distance."""
+    ensemble = CustomEnsemble.from_estimators(
+        [Shifted(value) for value in np.random.default_rng(0).normal(size=10)], None
+    )
+    with pytest.raises(InputError, match="which must differ"):
+        ens_plugin.agreement(ensemble, DIABETES[:100], within="5 %")
+
+
 class Constant:
     """A member that gives most rows 1, as every other does, and the rest a value of its own."""
 
@@ -123,6 +142,31 @@ def test_more_tied_rows_than_are_read_stand_for_all_of_them() -> None:
     ensemble = CustomEnsemble.from_estimators([Constant(seed) for seed in range(20)], None)
     found = ens_plugin.agreement(ensemble, np.arange(20_000.0)[:, None], top=600)
     assert found.overlap == pytest.approx(600 / 15_000, abs=0.02)
+
+
+def test_rows_that_a_tie_puts_on_the_list_are_undecided() -> None:
+    """Each of 15 000 tied rows has hardly a chance to be listed, so that none was said to be undecided."""
+    ensemble = CustomEnsemble.from_estimators([Constant(seed) for seed in range(20)], None)
+    found = ens_plugin.agreement(ensemble, np.arange(20_000.0)[:, None], top=60)
+    assert found.undecided["listed"].sum() > 30
+    assert found.undecided["chance"].max() < 0.05
+
+
+class Noisy(Constant):
+    """A member whose noise moves most rows over the end of a list."""
+
+    def __init__(self, seed: int) -> None:
+        quality = np.random.default_rng(1000).normal(size=60_000)
+        self.values = quality + 3.0 * np.random.default_rng(seed).normal(size=60_000)
+
+
+def test_more_open_rows_than_are_read_stand_for_all_of_them() -> None:
+    """The rows nearest to the end alone were drawn, so that a list that shares 52 % was said to share 77 %."""
+    ensemble = CustomEnsemble.from_estimators([Noisy(seed) for seed in range(12)], None)
+    found = ens_plugin.agreement(ensemble, np.arange(60_000.0)[:, None], top=15_000)
+    other = (np.mean([Noisy(seed).values for seed in range(12 * part, 12 * part + 12)], axis=0) for part in (1, 2))
+    one, two = (set(np.argsort(-values)[:15_000].tolist()) for values in other)
+    assert found.overlap == pytest.approx(len(one & two) / 15_000, abs=0.04)
 
 
 def test_importances_are_those_of_the_forest_and_have_names() -> None:
@@ -188,6 +232,7 @@ def test_labels_have_an_overlap_below_their_agreement() -> None:
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 OF_IRIS = RandomForestClassifier(20, random_state=0).fit(IRIS, SPECIES)
+OF_SETOSA = RandomForestClassifier(20, random_state=0).fit(IRIS, np.zeros(150))
 TREE = RandomForestRegressor(1, random_state=0).fit(DIABETES, PROGRESS)
 SEVEN = RandomForestRegressor(7, random_state=0).fit(DIABETES, PROGRESS)
 BOOSTED = GradientBoostingRegressor(n_estimators=10).fit(DIABETES, PROGRESS)
@@ -198,6 +243,7 @@ BOOSTED = GradientBoostingRegressor(n_estimators=10).fit(DIABETES, PROGRESS)
     [
         (OF_DIABETES, DIABETES, {"top": 443}, InputError, "at most 442"),
         (OF_DIABETES, DIABETES, {"top": 0}, InputError, "at least 1"),
+        (OF_DIABETES, DIABETES[:1], {"top": 1}, InputError, "1 row, and an agreement is a share of many"),
         (OF_DIABETES, DIABETES, {"top": 2.5}, InputError, "whole number"),
         (OF_DIABETES, DIABETES, {"top": 4, "within": 1.0}, InputError, "one of them"),
         (OF_DIABETES, DIABETES, {"top": 4, "label": 1}, InputError, "Leave label out"),
@@ -207,7 +253,9 @@ BOOSTED = GradientBoostingRegressor(n_estimators=10).fit(DIABETES, PROGRESS)
         (OF_DIABETES, DIABETES, {}, UnsupportedModelError, "Pass top"),
         (OF_CANCER, CANCER[300:], {"label": 1}, InputError, "Pass top"),
         (OF_CANCER, CANCER[300:], {"top": 4, "label": "sick"}, InputError, "none of the model's labels"),
+        (OF_CANCER, CANCER[300:], {"top": 4, "label": np.array([0, 1])}, InputError, "none of the model's labels"),
         (OF_IRIS, IRIS, {"top": 4}, InputError, "Pass label"),
+        (OF_SETOSA, IRIS, {"top": 4}, InputError, "Pass label"),
         (isolation_forest(), CANCER, {"within": 0.1}, UnsupportedModelError, "no unit"),
         (TREE, DIABETES, {"top": 4}, TooFewMembersError, "1 member"),
         (SEVEN, DIABETES, {"top": 4}, TooFewMembersError, "7 members"),

@@ -127,6 +127,18 @@ def test_neither_unit_nor_a_shift_of_each_member_matters(scale: float) -> None:
     assert other == pytest.approx(one, abs=0.02)
 
 
+def test_differences_beside_large_values_are_no_ties() -> None:
+    """They were taken for ties below 1e-10 of the largest value, so that an overlap of 69 % was said to be 4 %."""
+    values = 1e-3 * drawn(50, 4)
+    with_large = RankedItems(np.column_stack([values, np.full(50, 1e7)]), LENGTH + 1)
+    plain, shifted, beside = (
+        items.laws(2000).between.losses([50, 500])
+        for items in (RankedItems(values, LENGTH), RankedItems(1e7 + values, LENGTH), with_large)
+    )
+    assert shifted == pytest.approx(plain, abs=0.03)
+    assert beside * (LENGTH + 1) / LENGTH == pytest.approx(plain, abs=0.03)
+
+
 def test_closed_items_are_never_moved() -> None:
     rng = np.random.default_rng(0)
     mean, sd = rng.normal(size=300), rng.uniform(0.1, 1.0, 300)
@@ -163,6 +175,23 @@ def test_close_values_are_those_of_normal_means() -> None:
         apart = [2.0 * float(np.mean(ndtr(-0.2 * np.sqrt(size) / (np.sqrt(n) * sd)))) for n in (1, 2)]
         assert found.to_infinity.losses([size])[0] == pytest.approx(apart[0], rel=0.06)
         assert found.between.losses([size])[0] == pytest.approx(apart[1], rel=0.06)
+
+
+def test_constant_values_are_close() -> None:
+    values = np.where(np.arange(4) < 3, 1.0, np.random.default_rng(0).normal(size=(50, 4)))
+    sd = values[:, 3].std(ddof=1)
+    for within in (1e-12, 0.1):
+        expected = 2.0 * float(ndtr(-within * np.sqrt(51) / (np.sqrt(2.0) * sd))) / 4.0
+        assert close_values(values, within, 2000).between.losses([51])[0] == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(("n_items", "length"), [(2, 1), (3, 2), (20, 5)])
+def test_lists_have_at_least_in_common_what_chance_gives_them(n_items: int, length: int) -> None:
+    """Two lists of one of two items were said to have 35 % in common, and at least 0 %."""
+    for values in (np.random.default_rng(0).normal(size=(10, n_items)), np.ones((10, n_items))):
+        for law in RankedItems(values, length).laws(2000):
+            assert 1.0 - law.losses([2, 10, 100]).max() >= length / n_items - 1e-12
+            assert 1.0 - law.loss_interval(10, 0.95)[1] >= length / n_items - 1e-12
 
 
 def test_larger_ensembles_lose_less_and_bounds_do_too() -> None:
