@@ -351,6 +351,7 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "a text": ("abc", None, {}, "answers is 'abc'"),
     "texts as rows": (["abc"] * 50, None, {}, "which is no list"),
     "nothing": ([], None, {}, "no answers"),
+    "a question without samples": ([*ANSWERS[:-1], []], TRUTH, {}, "Question 99 has no samples; leave it out"),
     "none read": ([[None] * 4] * 50, None, {}, "No answer could be read"),
     "truth too short": (ANSWERS, TRUTH[:-1], {}, "99 values"),
     "truth of other questions": ({"q": ["a", "a", "b"], "r": ["a", "a", "b"]}, {"x": "a"}, {}, "is no question"),
