@@ -11,6 +11,7 @@ posterior means.
 
 References
 ----------
+Clopper, C. J., Pearson, E. S. (1934). The use of confidence or fiducial limits. Biometrika 26, 404-413.
 Efron, B. (2016). Empirical Bayes deconvolution estimates. Biometrika 103, 1-20.
 Ewens, W. J. (1972). The sampling theory of selectively neutral alleles. Theoretical Population Biology 3, 87-112.
 Rubin, D. B. (1981). The Bayesian bootstrap. The Annals of Statistics 9, 130-134.
@@ -77,18 +78,6 @@ class Share(NamedTuple):
     # Of the distance from infinity, which has less of the luck of the questions.
     distance_variance: FloatArray
 
-    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the intervals, quantiles of a Beta distribution where one has this variance."""
-        tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
-        strength = self.mean * (1.0 - self.mean) / np.maximum(self.variance, SMALLEST) - 1.0
-        is_beta = (strength > 0.0) & (self.variance > SMALLEST)
-        shape = np.where(is_beta, strength * self.mean, 1.0), np.where(is_beta, strength * (1.0 - self.mean), 1.0)
-        normal = (np.clip(self.mean + ndtri(tail) * np.sqrt(self.variance), 0.0, 1.0) for tail in tails)
-        lower, upper = (
-            np.where(is_beta, betaincinv(*shape, tail), other) for tail, other in zip(tails, normal, strict=True)
-        )
-        return lower, upper
-
     def size_within(self, tolerance: float, level: float) -> tuple[int, tuple[int, int]]:
         """Return the size from which on it is no farther than a tolerance from that at infinity, with its interval."""
         apart, reach = np.abs(self.mean - self.mean[-1]), ndtri((1.0 + level) / 2.0) * np.sqrt(self.distance_variance)
@@ -97,13 +86,40 @@ class Share(NamedTuple):
         return size, (min(first, size), max(last, size))
 
 
+def share_interval(mean: FloatArray, variance: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the intervals of shares, quantiles of a Beta distribution where one has this variance."""
+    tails = (1.0 - level) / 2.0, (1.0 + level) / 2.0
+    strength = mean * (1.0 - mean) / np.maximum(variance, SMALLEST) - 1.0
+    is_beta = (strength > 0.0) & (variance > SMALLEST)
+    shape = np.where(is_beta, strength * mean, 1.0), np.where(is_beta, strength * (1.0 - mean), 1.0)
+    normal = (np.clip(mean + ndtri(tail) * np.sqrt(variance), 0.0, 1.0) for tail in tails)
+    lower, upper = (
+        np.where(is_beta, betaincinv(*shape, tail), other) for tail, other in zip(tails, normal, strict=True)
+    )
+    return lower, upper
+
+
+def new_interval(mean: FloatArray, variance: FloatArray, n_units: float, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the intervals of new questions, some of which are of a kind that was not seen.
+
+    Their share is that of what n units have not shown (Rubin 1981, with one unit more).  At the lower end none of them
+    is right, and at the upper one all are: where every unit is right, both are those of Clopper and Pearson (1934).
+    """
+    seen, squared = n_units / (n_units + 1.0), n_units / (n_units + 2.0)
+    of_seen, of_unseen = squared * variance, squared / (n_units + 1.0) ** 2
+    lower = share_interval(seen * mean, of_seen + of_unseen * mean**2, level)[0]
+    upper = share_interval(1.0 - seen * (1.0 - mean), of_seen + of_unseen * (1.0 - mean) ** 2, level)[1]
+    return lower, upper
+
+
 @dataclass(frozen=True, eq=False)
 class ShareDraws:
     """What majorities of :data:`SIZES` samples, and of infinitely many, do by draws of the shares of the answers."""
 
     right: Share  # of these questions, those whose majority is right
     agreed: Share  # those whose majority is that of infinitely many samples
-    new_right: Share  # right ones of other questions like these
+    new_variance: FloatArray  # of right ones among other questions like these
+    n_units: float  # questions, or groups of them, that are independent
     # Right ones in each draw, of the outcome of as many samples, for two independent sets of votes, shape
     # (2, n_draws, n_sizes + 1).
     drawn: FloatArray
@@ -111,6 +127,7 @@ class ShareDraws:
     all_right: FloatArray  # with right ones only
     right_of_question: FloatArray  # chance of a right majority, shape (n_questions, n_sizes + 1)
     agreed_of_question: FloatArray
+    luck_of_question: FloatArray  # variance of a right majority over votes of one share, of the same shape
     overturned: FloatArray  # chance of each question that infinitely many have another majority than those at hand
 
 
@@ -293,6 +310,7 @@ class _Draw(NamedTuple):
     all_right: FloatArray
     none_right: FloatArray
     slopes: FloatArray  # of the posterior means, shape (2, n_sizes + 1, n_terms)
+    terms: FloatArray  # apart from their means, which the sum of few draws is not, shape (n_questions, n_terms)
     overturned: FloatArray  # chance of each question
 
 
@@ -309,23 +327,27 @@ def draw_majorities(votes: AnswerVotes, random_state: int, votes_per_sample: flo
     total = _Draw(*(reduce(np.add, each) for each in zip(*draws, strict=True)))
     # Of more questions than were drawn, the luck of each counts for less.
     fewer = some.size / stand_in.size
-    right, agreed = (
-        _share([draw.both[kind] for draw in draws], total.slopes[kind], covariance, fewer) for kind in range(2)
-    )
+    slopes = (total.slopes - _slopes(total.both, total.terms / N_DRAWS)) / (N_DRAWS - 1.0)
+    right, agreed = (_share([draw.both[kind] for draw in draws], slopes[kind], covariance, fewer) for kind in range(2))
+    # Draws tell of no chance that is smaller than one of all.
+    right = right._replace(variance=np.maximum(right.variance, fewer / (N_DRAWS * some.size**2)))
     drawn = np.stack([draw.both[0].mean(axis=1) for draw in draws], axis=1)
     noise = rng.multivariate_normal(np.zeros(len(covariance)), covariance, N_DRAWS, method="eigh")
-    along = (noise - noise.mean(axis=0)) @ total.slopes[0].T
-    variance = total.between * fewer + _variance_of_fit(total.slopes[0], covariance)
+    along = (noise - noise.mean(axis=0)) @ slopes[0].T
+    variance = total.between * fewer + _variance_of_fit(slopes[0], covariance)
     right_of_question, agreed_of_question = (total.both.mean(axis=1) / N_DRAWS)[:, stand_in]
+    luck = reduce(np.add, (np.diff(draw.both[0], axis=0)[0] ** 2 for draw in draws)) / (2.0 * N_DRAWS)
     return ShareDraws(
         right=right,
         agreed=agreed,
-        new_right=_with_unseen(right, variance, (groups.max() + 1) / fewer),
+        new_variance=np.maximum(variance, right.variance),
+        n_units=float(groups.max() + 1) / fewer,
         drawn=right.mean + (drawn - right.mean) * np.sqrt(fewer) + along,
         one_right=1.0 - total.none_right,
         all_right=total.all_right,
         right_of_question=right_of_question,
         agreed_of_question=agreed_of_question,
+        luck_of_question=luck[stand_in],
         overturned=total.overturned[stand_in] / N_DRAWS,
     )
 
@@ -336,16 +358,22 @@ def _drawn(records: _Records, groups: IntArray, sizes: IntArray, rng: np.random.
     cell = find_cells(reached / reached[:, -1:], records.kind, rng.random((records.kind.size, 1)))[:, 0]
     shares = _drawn_shares(records, cell, rng)
     both = np.stack(_majorities(shares, sizes, rng))
-    # The slope of a posterior mean is its covariance with the terms.
+    # The slope of a posterior mean is its covariance with the terms: that of the draws has less of their luck.
     terms = records.grid.basis[cell] - records.expected[records.kind]
     return _Draw(
         both=both,
         between=_variance_of_groups(both[0], groups) / N_DRAWS,
         all_right=(shares[:, :1] ** ends).mean(axis=0) / N_DRAWS,
         none_right=((1.0 - shares[:, :1]) ** ends).mean(axis=0) / N_DRAWS,
-        slopes=both.mean(axis=1).transpose(0, 2, 1) @ terms / (cell.size * N_DRAWS),
+        slopes=_slopes(both, terms),
+        terms=terms,
         overturned=1.0 - _leads(records.votes[records.kind], shares[:, :-1].argmax(axis=1)),
     )
+
+
+def _slopes(both: FloatArray, terms: FloatArray) -> FloatArray:
+    """Return the products of outcomes and terms, the mean over questions, shape (2, n_sizes + 1, n_terms)."""
+    return np.asarray(both.mean(axis=1).transpose(0, 2, 1) @ terms / len(terms))
 
 
 def _share(outcomes: list[FloatArray], slopes: FloatArray, covariance: FloatArray, fewer: float) -> Share:
@@ -373,18 +401,6 @@ def _variance_of_groups(right: FloatArray, groups: IntArray) -> FloatArray:
     sums = np.zeros((2, int(groups.max()) + 1, right.shape[2]))
     np.add.at(sums.transpose(1, 0, 2), groups, apart.transpose(1, 0, 2))
     return np.asarray(np.maximum((sums[0] * sums[1]).sum(axis=0), 0.0) / right.shape[1] ** 2)
-
-
-def _with_unseen(right: Share, variance: FloatArray, n_units: float) -> Share:
-    """Return the share of new questions, some of which are of a kind that was not seen.
-
-    Their share is that of what n questions have not shown (Rubin 1981, with one question more), and all or none of them
-    are right.  So the interval of 25 questions that are all right has a width.
-    """
-    unseen, squared = 1.0 / (n_units + 1.0), 2.0 / ((n_units + 1.0) * (n_units + 2.0))
-    mean = (1.0 - unseen) * right.mean + unseen / 2.0
-    of_unseen = squared * ((1.0 - right.mean) ** 2 + right.mean**2) / 2.0 - (unseen * (0.5 - right.mean)) ** 2
-    return Share(mean, np.maximum(variance, right.variance) + of_unseen, right.distance_variance)
 
 
 def _spread_over_kinds(counts: FloatArray) -> tuple[IntArray, IntArray]:

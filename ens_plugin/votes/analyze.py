@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ens_plugin.analysis.arguments import as_seed
-from ens_plugin.core.answer_shares import SIZES, ShareDraws, draw_majorities
+from ens_plugin.core.answer_shares import SIZES, ShareDraws, draw_majorities, new_interval, share_interval
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     STANDARD_ERRORS,
@@ -39,6 +39,7 @@ UNDECIDED = 0.05
 DOUBTED = "Do not use these figures."
 # What a result says of its questions and of the size, as JSON has it.
 FACTS = ("n_questions", "n_samples", "fewest_samples", "tolerance", "recommended_size")
+AGREEMENT = ("agreement", "agreement_lower", "agreement_upper")
 # The sizes of draws.
 ENDS = np.append(SIZES, np.inf)
 
@@ -299,15 +300,11 @@ def _refuse_single(found: CountedAnswers) -> None:
 
 def _curve(found: CountedAnswers, draws: ShareDraws, level: float) -> pd.DataFrame:
     """Return the table of :meth:`VoteReport.to_frame` at sizes between which it can be interpolated."""
-    (lower, upper), (new_lower, new_upper) = draws.right.interval(level), draws.new_right.interval(level)
-    agreement_lower, agreement_upper = draws.agreed.interval(level)
+    agreement_lower, agreement_upper = share_interval(draws.agreed.mean, draws.agreed.variance, level)
     columns = {
         "maj_at_k": draws.right.mean,
-        "lower": lower,
-        "upper": upper,
-        # New questions are not told better than these.
-        "new_lower": np.minimum(new_lower, lower),
-        "new_upper": np.maximum(new_upper, upper),
+        "variance": draws.right.variance,
+        "new_variance": draws.new_variance,
         "pass_at_k": draws.one_right,
         "pass_hat_k": draws.all_right,
         "agreement": draws.agreed.mean,
@@ -316,30 +313,51 @@ def _curve(found: CountedAnswers, draws: ShareDraws, level: float) -> pd.DataFra
     }
     frame = pd.DataFrame(columns, index=pd.Index(ENDS, name="k"))
     if not found.votes.has_truth:
-        return frame[["agreement", "agreement_lower", "agreement_upper"]]
+        return frame[list(AGREEMENT)]
     frame = _interpolated(frame, sorted({*range(1, int(found.n_samples.min()) + 1), *ENDS.tolist()}))
     frame = _anchored(frame, found, draws)
+    lower, upper = share_interval(frame["maj_at_k"].to_numpy(), frame["variance"].to_numpy(), level)
+    new_lower, new_upper = new_interval(
+        frame["maj_at_k"].to_numpy(), frame["new_variance"].to_numpy(), draws.n_units, level
+    )
+    frame = frame.assign(lower=lower, upper=upper, new_lower=new_lower, new_upper=new_upper)
     n_wrong = found.n_samples - found.n_right
     frame["pass_at_k"] = 1.0 - _continued(_among(n_wrong, found.n_samples), 1.0 - frame["pass_at_k"])
     frame["pass_hat_k"] = _continued(_among(found.n_right, found.n_samples), frame["pass_hat_k"])
-    return frame
+    return frame[["maj_at_k", "lower", "upper", "new_lower", "new_upper", "pass_at_k", "pass_hat_k", *AGREEMENT]]
 
 
 def _anchored(frame: pd.DataFrame, found: CountedAnswers, draws: ShareDraws) -> pd.DataFrame:
-    """Return the curve moved to what was counted with one sample and with all, without bias."""
-    counts = found.votes.counts
+    """Return the curve moved to what was counted with one sample and with all, without bias.
+
+    There its variance is that of the counts, and beyond it grows as that of the draws does.
+    """
+    counts, n_samples = found.votes.counts, found.n_samples
+    own_sizes, place = np.unique(n_samples, return_inverse=True)
+
+    def at_own(drawn: FloatArray) -> float:
+        by_size = _interpolated(pd.DataFrame(drawn.T, index=ENDS), own_sizes.tolist()).to_numpy()
+        return float(by_size[place, np.arange(len(counts))].mean())
+
+    # The majority of two is that of one.
+    sizes = np.array([2.0, max(float(n_samples.mean()), 2.0)])
+    place_of_sizes, places = -(sizes**-0.5), -(frame.index.to_numpy() ** -0.5)
     wins = np.isclose(counts, counts.max(axis=1, keepdims=True)) & (counts > 0.0)
     all_samples = float((wins[:, 0] / wins.sum(axis=1)).mean())
-    one_sample = float((found.n_right / found.n_samples).mean())
-    own_sizes, place = np.unique(found.n_samples, return_inverse=True)
-    drawn = _interpolated(pd.DataFrame(draws.right_of_question.T, index=ENDS), own_sizes.tolist()).to_numpy()
-    at_own = float(drawn[place, np.arange(len(counts))].mean())
-    moved = [one_sample - float(frame["maj_at_k"].iloc[0]), all_samples - at_own]
-    # The majority of two is that of one.
-    sizes = np.array([2.0, max(float(found.n_samples.mean()), 2.0)])
-    by_size = np.interp(-(frame.index.to_numpy() ** -0.5), -(sizes**-0.5), moved)
-    names = ["maj_at_k", "lower", "upper", "new_lower", "new_upper"]
-    return frame.assign(**{name: np.clip(frame[name] + by_size, 0.0, 1.0) for name in names})
+    one_sample = float((found.n_right / n_samples).mean())
+    moved = [one_sample - float(frame["maj_at_k"].iloc[0]), all_samples - at_own(draws.right_of_question)]
+    luck = draws.luck_of_question
+    of_counts = np.array([float((luck[:, 0] / n_samples).mean()), at_own(luck)]) / len(counts)
+    of_draws = np.interp(-(np.array([1.0, sizes[1]]) ** -0.5), places, frame["variance"])
+    # Beyond all samples the draws are no better than they tell.
+    apart = (of_counts - of_draws).clip([-np.inf, 0.0])
+    by_size, more, least = (np.interp(places, place_of_sizes, ends) for ends in (moved, apart, of_counts))
+    variance = np.maximum(frame["variance"] + more, least)
+    return frame.assign(
+        maj_at_k=np.clip(frame["maj_at_k"] + by_size, 0.0, 1.0),
+        variance=variance,
+        new_variance=np.maximum(frame["new_variance"] + more, variance),
+    )
 
 
 def _continued(known: FloatArray, drawn: pd.Series) -> FloatArray:

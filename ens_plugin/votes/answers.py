@@ -224,6 +224,10 @@ def count_answers(table: AnswerTable, normalize: Normalize | None) -> CountedAns
     if table.truth is not None:
         _refuse_truth(said, truth)
         asked = np.flatnonzero([*map(bool, truth)])
+    empty = np.setdiff1d(asked, table.question)
+    if empty.size:
+        name = shown(table.questions[empty[0]], 40)
+        raise InputError(f"Question {name} has no samples; leave it out, or give None for each without an answer.")
     words = _words(chain(said, *truth))
     # What could not be read has the code after those of all words.
     code = np.fromiter((words.get(word, len(words)) for word in said), np.int32, len(said))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, Inexact
 from fractions import Fraction
 from typing import Any
 from unicodedata import normalize
@@ -31,6 +31,8 @@ NUMBER = re.compile(
     rf"|(?:(?P<with>{WHOLE})\x20(?=\d+\x20?/))?(?P<chain>{PLAIN}(?:\x20?/\x20?-?{PLAIN})*))"
 )
 
+EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
 
 def last_number(text: Any) -> str | None:
     r"""Return the last number in a text in one form, such as 7 for 007, 7.0 and 7e0; None without a number.
@@ -51,40 +53,41 @@ def last_number(text: Any) -> str | None:
     plain = format(Decimal(text), "f") if is_whole else str(text).translate(ONE_FORM)
     found = deque(NUMBER.finditer(plain), maxlen=1)
     value = _value(found[0]) if found else None
-    return None if value is None else _one_form(value)
+    return None if value is None else _one_form(*value)
 
 
-def _value(found: re.Match[str]) -> Fraction | None:
-    """Return the value of a number; None where it is divided by zero."""
+def _value(found: re.Match[str]) -> tuple[Decimal, Decimal] | None:
+    """Return a number as a top and a bottom; None where it is divided by zero."""
     whole, chain = found["before"], (found["chain"] or "").split("/")
     if found["chain"] is None:
         top, bottom = (_exact(one or other) for one, other in (found.groups()[2:4], found.groups()[4:6]))
     elif len(chain) == 2:
         whole, (top, bottom) = found["with"], map(_exact, chain)
     else:
-        top, bottom = _exact(chain[-1]), Fraction(1)
+        top, bottom = _exact(chain[-1]), Decimal(1)
     if not bottom:
         return None
-    value = top / bottom
-    if whole is not None and not 0 < value < 1:
+    if whole is not None and not (top and top.is_signed() == bottom.is_signed() and top.copy_abs() < bottom.copy_abs()):
         # 2 1/3 is two and a third, and 2 4/3 is a number after another, which has the sign.
-        return value
-    value += 0 if whole is None else _exact(whole)
-    return -value if found["sign"] else value
+        return top, bottom
+    if whole is not None:
+        top = EXACT.fma(_exact(whole), bottom, top)
+    return (top.copy_negate() if found["sign"] else top), bottom
 
 
-def _exact(number: str) -> Fraction:
+def _exact(number: str) -> Decimal:
     """Return the value of a decimal number of any length."""
     with_power = re.sub(TEN, "e", number)
-    return Fraction(Decimal(re.sub(rf"{THOUSANDS}|[{{}}\s]", "", with_power)))
+    return Decimal(re.sub(rf"{THOUSANDS}|[{{}}\s]", "", with_power))
 
 
-def _one_form(value: Fraction) -> str:
+def _one_form(top: Decimal, bottom: Decimal) -> str:
     """Return a number as a decimal where that ends, else as a fraction."""
-    top, bottom = value.as_integer_ratio()
-    # A decimal that ends has no more places than its denominator has bits.
-    digits = Context(prec=top.bit_length() + bottom.bit_length() + 1, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
+    # A quotient that ends has no more places than its bottom has bits.
+    digits = Context(prec=len(str(top)) + 4 * len(str(bottom)), Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
     try:
-        return format(digits.divide(Decimal(top), Decimal(bottom)), "f")
+        # By plus there is no -0.
+        return format(digits.plus(digits.normalize(digits.divide(top, bottom))), "f")
     except Inexact:
-        return f"{Decimal(top):f}/{Decimal(bottom):f}"
+        lowest = (format(Decimal(part), "f") for part in (Fraction(top) / Fraction(bottom)).as_integer_ratio())
+        return "/".join(lowest)

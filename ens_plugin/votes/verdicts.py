@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ens_plugin.analysis.arguments import as_seed
-from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within
+from ens_plugin.core.answer_shares import SIZES, AnswerVotes, ShareDraws, draw_majorities, first_within, share_interval
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
     ROUNDING,
@@ -194,13 +194,14 @@ def analyze_verdicts(
     draws = _draws(cases, seed)
     risks = {"case": 1.0 - draws.agreed_of_question.mean(axis=0)}
     if bound is not None:
-        risks["suite"] = _crossing(draws.drawn - bound)
+        # A pass rate that equals the bound meets it, up to rounding of its decimals.
+        risks["suite"] = _crossing(np.where(_pass_rates(draws) > bound - ROUNDING, 1.0, -1.0))
     gain = None
     if baseline is not None:
         other = _aligned(_counted(baseline, passing), cases.index)
-        risks["winner"] = _crossing(draws.drawn - _draws(other, seed + 1).drawn)
+        risks["winner"] = _crossing(_pass_rates(draws) - _pass_rates(_draws(other, seed + 1)))
         gain = _pass_rate(cases) - _pass_rate(other)
-    n_repeats, (lower, upper) = cases.sum(axis=1), draws.right.interval(level)
+    n_repeats, (lower, upper) = cases.sum(axis=1), share_interval(draws.right.mean, draws.right.variance, level)
     table = pd.DataFrame({name: risk[:-1] for name, risk in risks.items()}, index=pd.Index(SIZES, name="repeats"))
     return VerdictReport(
         n_cases=len(cases),
@@ -286,9 +287,14 @@ def _pass_rate(cases: pd.DataFrame) -> float:
     return float(np.mean((1.0 + np.sign(cases["passed"] - cases["failed"])) / 2.0))
 
 
+def _pass_rates(draws: ShareDraws) -> FloatArray:
+    """Return the pass rates of the draws, of which one is a whole number of half cases, as ties count half."""
+    halves = 2.0 * len(draws.overturned)
+    return np.asarray(np.round(draws.drawn * halves) / halves)
+
+
 def _crossing(apart: FloatArray) -> FloatArray:
     """Return the chance at each size that a difference has another sign than at infinity; half where one is 0."""
-    # A pass rate that equals the bound meets it, up to rounding of its decimals.
     sign = np.sign(np.where(np.abs(apart) < ROUNDING, 0.0, apart))
     return np.asarray(np.abs(sign - sign[:, :, -1:]).mean(axis=(0, 1)) / 2.0)
 

@@ -14,8 +14,9 @@ from ens_plugin.core import answer_shares
 from ens_plugin.core.answer_shares import (
     SIZES,
     AnswerVotes,
-    Share,
     draw_majorities,
+    new_interval,
+    share_interval,
 )
 
 CELL = np.array([[0.2, 0.5]])
@@ -132,18 +133,34 @@ def test_a_share_is_without_the_luck_of_the_votes() -> None:
 
 
 def test_intervals_stay_within_0_and_1_and_have_the_level() -> None:
-    found = Share(np.array([0.5, 0.999, 1.0, 0.0]), np.array([1e-4, 1e-6, 1e-4, 0.0]), np.zeros(4))
-    lower, upper = found.interval(0.95)
+    mean = np.array([0.5, 0.999, 1.0, 0.0])
+    lower, upper = share_interval(mean, np.array([1e-4, 1e-6, 1e-4, 0.0]), 0.95)
     assert upper[0] - lower[0] == pytest.approx(2 * 1.96 * 0.01, rel=0.01)
-    assert ((lower >= 0) & (upper <= 1) & (lower <= found.mean) & (found.mean <= upper)).all()
+    assert ((lower >= 0) & (upper <= 1) & (lower <= mean) & (mean <= upper)).all()
     assert (lower[3], upper[3]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("n_units", [5, 25, 300])
+def test_intervals_of_new_questions_are_those_of_a_binomial_share(n_units: int) -> None:
+    """Of questions that are right or wrong for sure."""
+    right = np.arange(n_units + 1)
+    share = right / n_units
+    lower, upper = new_interval(share, share * (1.0 - share) / n_units, float(n_units), 0.95)
+    exact = stats.beta.ppf(0.025, right, n_units - right + 1), stats.beta.ppf(0.975, right + 1, n_units - right)
+    assert [lower[-1], upper[0]] == pytest.approx([exact[0][-1], exact[1][0]], rel=1e-9)
+    assert [lower[0], upper[-1]] == [0.0, 1.0]
+    assert np.abs(lower - exact[0])[1:].max() < 0.2 / n_units
+    assert np.abs(upper - exact[1])[:-1].max() < 0.2 / n_units
 
 
 def test_more_questions_have_narrower_intervals() -> None:
     draws = np.random.default_rng(0).multinomial(5, [0.5, 0.3, 0.2], 20_000)
     few, many = (draw_majorities(votes_of(draws[:size]), 0) for size in (1000, 20_000))
-    for of_few, of_many in ((few.right, many.right), (few.new_right, many.new_right)):
-        widths = [np.ptp(np.stack(each.interval(0.95)), axis=0)[2] for each in (of_few, of_many)]
+    for ends in (
+        lambda each: share_interval(each.right.mean, each.right.variance, 0.95),
+        lambda each: new_interval(each.right.mean, each.new_variance, each.n_units, 0.95),
+    ):
+        widths = [np.ptp(np.stack(ends(each)), axis=0)[2] for each in (few, many)]
         assert widths[1] < 0.4 * widths[0]
 
 

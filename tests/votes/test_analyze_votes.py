@@ -91,6 +91,21 @@ def test_majority_of_one_sample_is_the_mean() -> None:
     assert found.to_frame().maj_at_k[1.0] == pytest.approx((answers == "a0").mean(), abs=1e-9)
 
 
+@pytest.mark.parametrize("weights", [(6, *[0.5] * 5), (8, *[0.3] * 5), (3, 1.5)])
+def test_intervals_up_to_the_samples_at_hand_are_those_of_what_is_counted(weights: tuple[float, ...]) -> None:
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet(weights, 300)
+    counts = rng.multinomial(9, shares)
+    answers = [np.repeat(np.arange(own.size), own).tolist() for own in counts]
+    told = ens_plugin.analyze_votes(answers, [0] * 300).at([1, 2, 9])
+    again = rng.multinomial(9, shares, (4000, 300))
+    wins = again == again.max(axis=2, keepdims=True)
+    of_one, of_all = again[:, :, 0].mean(axis=1) / 9, (wins[:, :, 0] / wins.sum(axis=2)).mean(axis=1)
+    half_width = ((told["upper"] - told["lower"]) / 2).to_numpy() / 1.96
+    ratio = half_width / [of_one.std(), of_one.std(), of_all.std()]
+    assert ((ratio > 0.8) & (ratio < 1.4)).all(), ratio
+
+
 def test_majority_of_three_is_near_its_unbiased_average() -> None:
     """The mean over all subsets of three, ties shared."""
     answers = drawn(400, 6, 2)
@@ -351,6 +366,7 @@ WRONG: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "a text": ("abc", None, {}, "answers is 'abc'"),
     "texts as rows": (["abc"] * 50, None, {}, "which is no list"),
     "nothing": ([], None, {}, "no answers"),
+    "a question without samples": ([*ANSWERS[:-1], []], TRUTH, {}, "Question 99 has no samples; leave it out"),
     "none read": ([[None] * 4] * 50, None, {}, "No answer could be read"),
     "truth too short": (ANSWERS, TRUTH[:-1], {}, "99 values"),
     "truth of other questions": ({"q": ["a", "a", "b"], "r": ["a", "a", "b"]}, {"x": "a"}, {}, "is no question"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -97,6 +98,14 @@ def test_all_digits_are_kept(n_digits: int) -> None:
     assert last_number(f"is {written}") == written
     assert last_number(f"is {written}.5") == f"{written}.5"
     assert last_number(7 * ((10**n_digits - 1) // 9)) == written
+
+
+def test_a_loop_of_digits_takes_seconds() -> None:
+    written, started = "7" * 1_200_000, time.perf_counter()
+    assert last_number(f"is {written}.50") == f"{written}.5"
+    assert last_number(f"is {written}/{'1' + '0' * 1_200_000}") == f"0.{written}"
+    # By whole numbers of Python each takes minutes.
+    assert time.perf_counter() - started < 30.0
 
 
 @pytest.mark.parametrize(

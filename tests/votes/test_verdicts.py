@@ -92,6 +92,13 @@ def test_cases_that_always_pass_are_no_answer_from_0_to_100() -> None:
     assert found.is_stable
 
 
+def test_a_suite_at_its_bound_fails_only_where_a_case_does() -> None:
+    risks = analyze_verdicts([[True] * 3] * 5, least_pass_rate=1.0).risks
+    assert 0.0 < risks["suite"].iloc[0] < 0.1
+    # A tie is half of another verdict.
+    assert (risks["suite"] <= 5 * 2 * risks["case"] + 1e-9).all()
+
+
 def test_more_repeats_than_needed_are_stable_and_fewer_are_not() -> None:
     chances = np.random.default_rng(0).beta(2, 2, 60)
     assert not analyze_verdicts(judged(chances, 3, 0)).is_stable
