@@ -238,7 +238,6 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
 
 def _fitted_booster(model: Any) -> Any:
-    """Return the Booster of a fitted model; raise NotFittedError for one that is not fitted."""
     if isinstance(model, Booster):
         return model
     if not model.__sklearn_is_fitted__():
@@ -258,7 +257,6 @@ def _check_mode(text: ModelText) -> None:
 
 
 def _labels_of(model: Any, objective: Objective) -> NDArray[Any] | None:
-    """Return the labels of a classifier; None for regression."""
     if not isinstance(model, LGBMClassifier):
         return np.arange(objective.n_labels) if objective.n_labels else None
     if len(model.classes_) != objective.n_labels:
