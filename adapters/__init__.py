@@ -6,10 +6,8 @@ Imported as ``ens_plugin.adapters``.
 from __future__ import annotations
 
 from ens_plugin.adapters.contract import (
-    DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
-    ProofStatistics,
     Task,
     draw_bags,
     outputs_by_member,
@@ -32,14 +30,12 @@ from ens_plugin.core.bags import BagProof, Bags
 __all__ = [
     "BagProof",
     "Bags",
-    "DistributedBags",
     "DrawCounts",
     "EnsembleAdapter",
     "EnsembleInfo",
     "FitSite",
     "Flavor",
     "Library",
-    "ProofStatistics",
     "Task",
     "TrainedModel",
     "TrainingData",

@@ -1,10 +1,10 @@
-"""The contract of an adapter: what it tells of an ensemble, what it may offer, and bags over several machines."""
+"""The contract of an adapter: what it tells of an ensemble, and what it may offer."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ens_plugin.adapters.members import DrawCounts, in_threads
 from ens_plugin.adapters.trees import RowOrigin
-from ens_plugin.core.bags import BagProof, Bags
+from ens_plugin.core.bags import Bags
 from ens_plugin.core.training_rows import LeafDraws
 from ens_plugin.core.validation import IntArray, counted
-from ens_plugin.errors import BagError, UnsupportedModelError
+from ens_plugin.errors import UnsupportedModelError
 from ens_plugin.findings import Finding
 
-Arrays = dict[str, NDArray[Any]]
 Task = Literal["classification", "regression"]
 Aggregation = Literal["vote", "mean_proba", "mean_score", "mean", "quantile"]
 OutputKind = Literal["labels", "probabilities", "scores", "values"]
@@ -26,132 +25,6 @@ Provenance = Literal["recorded", "proved", "given", "unknown"]
 
 # Members whose bags one thread draws at a time: few, because their draws are in memory together.
 DRAWN_TOGETHER = 4
-
-
-@dataclass(frozen=True, eq=False)
-class ProofStatistics:
-    """Statistics of some rows by which bags are proved; those of disjoint rows can be merged.
-
-    Attributes
-    ----------
-    added : dict of ndarray
-        Counts and sums.
-    least : dict of ndarray
-        Smallest values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ens_plugin.adapters import ProofStatistics
-    >>> ProofStatistics({"rows": np.array([12])}, {"lowest": np.array([0.5])}).added["rows"].tolist()
-    [12]
-    """
-
-    added: Arrays = field(default_factory=dict)
-    least: Arrays = field(default_factory=dict)
-
-    def named(self, tree: int) -> ProofStatistics:
-        """Return the statistics with the tree's number added to their names, to merge those of several trees.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ens_plugin.adapters import ProofStatistics
-        >>> ProofStatistics({"rows": np.array([1])}).named(7).added
-        {'rows 7': array([1])}
-        """
-        added, least = ({f"{name} {tree}": own for name, own in part.items()} for part in (self.added, self.least))
-        return ProofStatistics(added, least)
-
-    def of_tree(self, tree: int) -> ProofStatistics:
-        """Return the statistics of one tree, out of those of several that :meth:`named` has renamed."""
-        end = f" {tree}"
-        added, least = (
-            {name.removesuffix(end): own for name, own in part.items() if name.endswith(end)}
-            for part in (self.added, self.least)
-        )
-        return ProofStatistics(added, least)
-
-
-class DistributedBags(ABC):
-    """Bags that any machine of a cluster computes for some of the training rows, from their positions.
-
-    The bags follow from the model's own record or seed, and are valid only once :meth:`prove` has passed with
-    the sums over all rows.
-
-    Examples
-    --------
-    Member 0 was trained on the even rows, and member 1 on the odd ones:
-
-    >>> import numpy as np
-    >>> from ens_plugin.adapters import BagProof, Bags, DistributedBags, ProofStatistics
-    >>> from ens_plugin.errors import BagError
-    >>> class EvenAndOdd(DistributedBags):
-    ...     def at(self, rows, target):
-    ...         return Bags.from_mask([rows % 2 == 0, rows % 2 == 1])
-    ...
-    ...     def sums(self, rows, features, target, bags):
-    ...         return ProofStatistics({"rows": bags.in_bag().sum(axis=1)})
-    ...
-    ...     def prove(self, sums):
-    ...         if sums.added["rows"].tolist() != [50, 50]:
-    ...             raise BagError("The members were trained on 50 rows each; pass these rows.")
-    ...         return BagProof(rows=False, target=False)
-    >>> EvenAndOdd().at(np.array([10, 11]), np.zeros(2)).in_bag().tolist()
-    [[True, False], [False, True]]
-    """
-
-    @abstractmethod
-    def at(self, rows: IntArray, target: NDArray[Any]) -> Bags:
-        """Return the bags of some rows, by position in training order.
-
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (n_rows,)
-        target : ndarray, shape (n_rows,)
-            Label codes or values of these rows.
-        """
-
-    @abstractmethod
-    def sums(self, rows: IntArray, features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Return the statistics of some rows for the proof; `rows` are positions, `features` prepared rows."""
-
-    @abstractmethod
-    def prove(self, sums: ProofStatistics) -> BagProof:
-        """Return a BagProof after comparing the sums over all rows with those that the members store.
-
-        Raises
-        ------
-        BagError
-            If the members were trained on other bags, or the proof is too weak.
-        DataMismatchError
-            If the rows or the target are not those of the training.
-        """
-
-
-def refuse_other_candidates(candidate: int) -> None:
-    """Raise BagError unless `candidate` is 0, for an ensemble whose bags have only one possible draw."""
-    if candidate > 0:
-        raise BagError(
-            "There is only one possible draw of these bags, and these rows contradict it. Pass the training rows, in "
-            "training order."
-        )
-
-
-def merge_sums(parts: Sequence[ProofStatistics]) -> ProofStatistics:
-    """Return the statistics of all rows, merged from those of disjoint parts."""
-    return ProofStatistics(
-        _merged([part.added for part in parts], np.add),
-        _merged([part.least for part in parts], np.minimum),
-    )
-
-
-def _merged(parts: list[Arrays], put_together: Callable[[Any, Any], Any]) -> Arrays:
-    merged: Arrays = {}
-    for part in parts:
-        for name, values in part.items():
-            merged[name] = put_together(merged[name], values) if name in merged else values
-    return merged
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +113,7 @@ class EnsembleAdapter(ABC):
     :meth:`with_training_weight`    bags whose proof needs the weights of training
     :meth:`left_out_chances`        rows that are drawn by weight
     :meth:`verify_rows`             refuses training rows that are passed as held-out rows
+    :meth:`bags_by_position`        recognises training rows whose values were changed since
     :meth:`leaf_draws`              recognises some training rows among rows without labels
     :meth:`column_splits`           warns of held-out columns in other units
     :meth:`block`                   members that have another bag for each of their trees
@@ -258,14 +132,13 @@ class EnsembleAdapter(ABC):
     :meth:`truncated`               :func:`ens_plugin.truncate`, ``ens-plugin rightsize``
     :meth:`draw_counts`             :func:`ens_plugin.training_variance`
     :meth:`portable`                processes and machines that get the model
-    :meth:`distributed_bags`        training rows on a cluster, :func:`ens_plugin.spark.analyze`
     :meth:`listed_label`            the label that lists of rows are of, unless another one is named
     :meth:`importances`             :func:`ens_plugin.importance_agreement`
-    :meth:`are_training_outputs`    refuses training rows on a cluster that are passed as held-out rows
+    :meth:`are_training_outputs`    refuses training rows that are passed to :func:`ens_plugin.spark.analyze`
     ==============================  ===================================================================
 
     By default most of them return what fits most ensembles.  Where nothing does (:meth:`truncated`,
-    :meth:`draw_counts`, :meth:`distributed_bags`, :meth:`loss`), they raise UnsupportedModelError, with what to do
+    :meth:`draw_counts`, :meth:`bags_by_position`, :meth:`loss`), they raise UnsupportedModelError, with what to do
     instead.  :meth:`offers` tells whether an adapter has a method of its own.
 
     Examples
@@ -675,34 +548,33 @@ class EnsembleAdapter(ABC):
         """
         return self.model
 
-    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return bags that each machine of a cluster computes from the positions of its training rows.
+    def bags_by_position(self, n_rows: int) -> Callable[[IntArray, NDArray[Any]], Bags]:
+        """Return a function of positions of training rows, and their target, that returns their bags without a proof.
+
+        Members that are better about rows at the positions they drew show training rows whose values have changed.
 
         Parameters
         ----------
         n_rows : int
             Training rows.
-        candidate : int
-            Index of the draw to use where several are possible, the likeliest first.
 
         Raises
         ------
         BagError
-            If the bags do not follow from row positions, or at most `candidate` draws are possible.
+            If the bags do not follow from positions, or not of so many rows.
         UnsupportedModelError
             By default.
         """
         raise self._not_offered(
-            "distributed_bags",
-            "has no bags that follow from a row's position alone, so its rows cannot be spread over a cluster",
-            'Pass data="holdout" with rows no member was trained on, or analyze the training rows on one machine '
-            "with ens_plugin.analyze.",
+            "bags_by_position",
+            "has no bags that follow from a row's position alone",
+            "Pass the training rows, in training order.",
         )
 
     def are_training_outputs(self, outputs: NDArray[Any], target: NDArray[Any]) -> bool:
         """Return whether outputs of all members show that the predicted rows are training rows, in any order.
 
-        Called for a sample of held-out rows of a cluster.  False, as by default, where the model does not show it.
+        Called for the sampled rows of a Spark DataFrame.  False, as by default, where the model does not show it.
 
         Parameters
         ----------

@@ -169,7 +169,7 @@ class RegressionForestAdapter(SeededEnsemble, Library):
         value, reached = np.asarray(nodes.value).reshape(nodes.node_count, -1)[:, 0], np.unique(leaves)
         ranges = target_ranges(leaves, target, nodes.node_count)
         slack = ROUNDING * max(float(np.abs(target).max()), 1e-300)
-        outside = ((value < ranges["lowest"] - slack) | (-value < ranges["highest"] - slack))[reached]
+        outside = ((value < ranges["lowest"] - slack) | (value > ranges["highest"] + slack))[reached]
         if outside.any():
             raise other_target(outside, tree)
         mean = np.bincount(leaves, target, nodes.node_count)[reached] / np.bincount(leaves)[reached]
@@ -218,7 +218,7 @@ class CausalForestAdapter(RegressionForestAdapter):
         """Raise UnsupportedModelError: there is no target, and members are known by the whole forest alone."""
         raise _lists_alone(self.model)
 
-    check_form = bags = truncated = importances = draw_counts = distributed_bags = _refuse
+    check_form = bags = truncated = importances = draw_counts = _refuse
 
 
 def _lists_alone(forest: Any) -> UnsupportedModelError:

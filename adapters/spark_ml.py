@@ -310,10 +310,6 @@ class SparkForestAdapter(EnsembleAdapter):
             np.add.at(found, (leaves, target), 1)
             yield (tree.value[is_leaf] > 0).astype(np.int64).ravel(), found[is_leaf].ravel()
 
-    def distributed_bags(self, n_rows: int, candidate: int) -> NoReturn:
-        """Raise BagError: Spark keeps no record of the bags."""
-        self.bags(None, None, None)
-
     def portable(self) -> SparkForest:
         """Return the trees of the forest, which predict without Spark."""
         return self.forest

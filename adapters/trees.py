@@ -39,6 +39,8 @@ from scipy.special import betainc
 from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray
 
 RowOrigin = Literal["training", "like_training", "fresh", "unknown"]
+# Counts, sums and ranges of the rows of a bag, by leaf or node of a tree.
+LeafSums = dict[str, NDArray[Any]]
 
 # Leaves that fresh rows would be expected to leave short.  One tree proves training rows; sums over trees, which
 # resemble each other, are only a sign.
@@ -152,11 +154,11 @@ def chance_of_draws(log_chance: FloatArray, draw_of: IntArray, n_tried: int) -> 
 
 
 def target_ranges(leaves: NDArray[np.integer[Any]], target: NDArray[Any], n_leaves: int) -> dict[str, FloatArray]:
-    """Return the smallest target in each leaf, and the negated largest, so that both merge by the minimum."""
-    lowest, negated = np.full((2, n_leaves), np.inf)
+    """Return the smallest and the largest target in each leaf."""
+    lowest, highest = np.full(n_leaves, np.inf), np.full(n_leaves, -np.inf)
     np.minimum.at(lowest, leaves, target)
-    np.minimum.at(negated, leaves, -target)
-    return {"lowest": lowest, "highest": negated}
+    np.maximum.at(highest, leaves, target)
+    return {"lowest": lowest, "highest": highest}
 
 
 def judge_origin(

@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from ens_plugin.adapters.contract import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.lightgbm.document import ModelText
 from ens_plugin.adapters.lightgbm.leaf_values import Objective, check_not_refit, judge_leaf_targets, target_sums
 from ens_plugin.adapters.members import shortened
 from ens_plugin.adapters.trees import (
     MAX_CHANCE,
+    LeafSums,
     chance_of_draws,
     first_middle_last,
     likely_chance,
@@ -160,7 +160,7 @@ def _jumps(n_steps: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     return np.array(factors, dtype=np.uint32), np.array(terms, dtype=np.uint32)
 
 
-class DrawnRows(DistributedBags):
+class DrawnRows:
     """Bags of a LightGBM forest, drawn by row position and proved by the leaf counts of trees drawn at random.
 
     A wrong seed or fraction, other rows or another order pass with a chance of at most 1e-9, bounded by
@@ -242,19 +242,23 @@ class DrawnRows(DistributedBags):
         is_full = np.array(sizes).reshape(self._draw_of.size, -1).max(axis=1) == self._n_rows
         return int(min([n_rounds, *(self._draw_of[is_full] + 1).tolist()]))
 
-    def sums(self, rows: IntArray | None, features: Any, target: NDArray[Any] | None, bags: Bags) -> ProofStatistics:
-        """Return row counts by leaf of the checked trees, and sums of the target by leaf of three iterations."""
-        found, every, parts = [], [], []
+    def proof(self, features: Any, target: NDArray[Any] | None, bags: Bags) -> BagProof:
+        """Return what the leaf counts of the checked trees prove, and the leaf values of three iterations.
+
+        Raises BagError or DataMismatchError where they are those of other bags, or of another target.
+        """
+        counts, sums = list[_Counts](), dict[int, LeafSums]()
         for member, leaves in self._leaves(features):
             in_bag = bags.member(member)
             for tree, reached in zip(self._text.trees_of(member), leaves, strict=True):
-                n_leaves = self._text.trees[tree].n_leaves
-                found.append(np.bincount(reached[in_bag], minlength=n_leaves))
-                every.append(np.bincount(reached, minlength=n_leaves))
+                stored = self._text.trees[tree].leaf_counts
+                if stored.size:
+                    found, every = (np.bincount(own, minlength=stored.size) for own in (reached[in_bag], reached))
+                    counts.append(_Counts(tree, stored, found, every))
                 if target is not None and member in self._with_target:
-                    own = target_sums(self._text, self._objective, tree, reached, target, in_bag)
-                    parts.append(own.named(tree))
-        return merge_sums([ProofStatistics({"found": np.concatenate(found), "reached": np.concatenate(every)}), *parts])
+                    sums[tree] = target_sums(self._text, self._objective, tree, reached, target, in_bag)
+        self._check(counts)
+        return BagProof(target=judge_leaf_targets(self._text, self._objective, sums))
 
     def _leaves(self, features: Any) -> Any:
         """Yield each checked iteration with the leaves of its trees, read at once where all are checked."""
@@ -267,13 +271,8 @@ class DrawnRows(DistributedBags):
         for member in self._checked:
             yield member, self._leaves_of(features, range(member, member + 1))
 
-    def prove(self, sums: ProofStatistics) -> BagProof:
-        """Return a BagProof after comparing leaf counts with those of the trees, and the target with leaf values."""
-        trees = [tree for member in self._checked for tree in self._text.trees_of(member)]
-        edges = np.cumsum([self._text.trees[tree].n_leaves for tree in trees])[:-1]
-        found, reached = (np.split(sums.added[name], edges) for name in ("found", "reached"))
-        stored = [self._text.trees[tree].leaf_counts for tree in trees]
-        counts = [_Counts(*own) for own in zip(trees, stored, found, reached, strict=True) if own[1].size]
+    def _check(self, counts: list[_Counts]) -> None:
+        """Raise BagError or DataMismatchError unless the leaf counts are those of the trees, and hardly by chance."""
         if any(own.is_other for own in counts):
             raise self._explained(counts)
         draw_of = self._draw_of[[own.tree // self._text.trees_per_iteration for own in counts]]
@@ -286,8 +285,6 @@ class DrawnRows(DistributedBags):
                 f"compared), but wrong bags would fit too with a chance of {chance:.2g}: that is no proof. Train more "
                 'trees or larger ones, or pass data="holdout" with rows the model was not trained on.'
             )
-        by_tree = {tree: sums.of_tree(tree) for member in self._with_target for tree in self._text.trees_of(member)}
-        return BagProof(target=judge_leaf_targets(self._text, self._objective, by_tree))
 
     def _explained(self, counts: list[_Counts]) -> BagError | DataMismatchError:
         """Return the error that names the likely reason why redrawn bags do not fit: the rows, or the training."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -23,6 +23,7 @@ from ens_plugin.adapters.trees import COMPARED_ROWS, LEAVES_THAT_TELL, RowOrigin
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.tally import both_scores
+from ens_plugin.core.validation import IntArray
 from ens_plugin.errors import BagError, DataMismatchError, InputError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding, finding
 
@@ -122,18 +123,21 @@ class LightGBMForestAdapter(EnsembleAdapter):
         target = training_target(y, self.classes, n_rows)
         for candidate in count():
             try:
-                drawn = self.distributed_bags(n_rows, candidate)
+                drawn = self._drawn_rows(n_rows, candidate)
             except BagError as error:
                 raise (first_error or error) from None
             bags = drawn.at(None, target)
             try:
-                return bags.with_proof(drawn.prove(drawn.sums(None, features, target, bags)))
+                return bags.with_proof(drawn.proof(features, target, bags))
             except (BagError, DataMismatchError) as error:
                 first_error = first_error or error
         raise AssertionError
 
-    def distributed_bags(self, n_rows: int, candidate: int) -> DrawnRows:
-        """Return bags that are drawn from the model's seed, for some rows at a time by position."""
+    def bags_by_position(self, n_rows: int) -> Callable[[IntArray, NDArray[Any]], Bags]:
+        """Return a function that draws the bags of some rows from the model's seed."""
+        return self._drawn_rows(n_rows, 0).at
+
+    def _drawn_rows(self, n_rows: int, candidate: int) -> DrawnRows:
         return DrawnRows(self._text, self._objective, n_rows, candidate, self._leaves)
 
     def verify_rows(self, features: TableRows, y: ArrayLike | None) -> RowOrigin:
@@ -234,7 +238,6 @@ class LightGBMForestAdapter(EnsembleAdapter):
 
 
 def _fitted_booster(model: Any) -> Any:
-    """Return the Booster of a fitted model; raise NotFittedError for one that is not fitted."""
     if isinstance(model, Booster):
         return model
     if not model.__sklearn_is_fitted__():
@@ -254,7 +257,6 @@ def _check_mode(text: ModelText) -> None:
 
 
 def _labels_of(model: Any, objective: Objective) -> NDArray[Any] | None:
-    """Return the labels of a classifier; None for regression."""
     if not isinstance(model, LGBMClassifier):
         return np.arange(objective.n_labels) if objective.n_labels else None
     if len(model.classes_) != objective.n_labels:

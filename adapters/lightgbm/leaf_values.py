@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
-from ens_plugin.adapters.contract import ProofStatistics
 from ens_plugin.adapters.lightgbm.document import ModelText, TreeText
 from ens_plugin.adapters.members import other_target
-from ens_plugin.adapters.trees import target_ranges
+from ens_plugin.adapters.trees import LeafSums, target_ranges
 from ens_plugin.core.validation import BoolArray, FloatArray, counted
 from ens_plugin.errors import BagError
 
@@ -83,7 +82,7 @@ def target_sums(
     leaves: NDArray[np.integer],
     target: NDArray[np.generic],
     in_bag: BoolArray,
-) -> ProofStatistics:
+) -> LeafSums:
     """Return sums of the target over the rows of a tree's bag, by leaf, and over all rows."""
     text = model.trees[tree]
     own, n_leaves = leaves[in_bag], text.n_leaves
@@ -91,36 +90,36 @@ def target_sums(
         n_labels = objective.n_labels
         code = own.astype(np.int64) * n_labels + target[in_bag].astype(np.int64)
         counts = np.bincount(target.astype(np.int64), minlength=n_labels)
-        return ProofStatistics({"by_label": np.bincount(code, minlength=n_leaves * n_labels), "all": counts})
+        return {"by_label": np.bincount(code, minlength=n_leaves * n_labels), "all": counts}
     # LightGBM keeps the target as float32.
     values = target.astype(np.float32).astype(np.float64)
     y, held = values[in_bag], text.floats("leaf_value")[own]
     slack = CLOSE * np.abs(held) + PRINTED * float(np.abs(y).max(initial=0.0))
-    added = {
+    sums: LeafSums = {
         "count": np.bincount(own, minlength=n_leaves),
         "total": np.bincount(own, y, n_leaves),
         "below": np.bincount(own, y < held - slack, n_leaves),
         "above": np.bincount(own, y > held + slack, n_leaves),
         "all": np.array([values.size, values.sum()]),
     }
-    return ProofStatistics(added, target_ranges(own, y, n_leaves))
+    return sums | target_ranges(own, y, n_leaves)
 
 
-def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, ProofStatistics]) -> bool:
+def judge_leaf_targets(model: ModelText, objective: Objective, sums: dict[int, LeafSums]) -> bool:
     """Return whether the target gives the leaf values of some trees; raise DataMismatchError where it cannot."""
-    known = {tree: own for tree, own in sums.items() if own.added and model.trees[tree].n_leaves > 1}
+    known = {tree: own for tree, own in sums.items() if model.trees[tree].n_leaves > 1}
     found = [_judged(model, objective, tree, own) for tree, own in known.items()]
     return bool(found) and all(found)
 
 
-def _judged(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> bool:
+def _judged(model: ModelText, objective: Objective, index: int, sums: LeafSums) -> bool:
     """Return whether the target gives a tree's leaf values."""
     tree, value = model.trees[index], model.trees[index].floats("leaf_value")
     slack = CLOSE * np.ptp(value) + PRINTED * float(np.abs(value).max())
     if not _has_known_form(model, objective, tree):
         return False
     if not objective.n_labels and _is_weighted(tree):
-        lowest, highest = sums.least["lowest"], -sums.least["highest"]
+        lowest, highest = sums["lowest"], sums["highest"]
         if objective.name == "regression" and not any(model.number(name, 0.0) for name in _REGULARISERS):
             _refuse_if((value < lowest - slack) | (value > highest + slack), index)
         return False
@@ -162,12 +161,12 @@ def _is_weighted(tree: TreeText) -> bool:
     return bool(np.ptp(share) > PRINTED * share.max())
 
 
-def _label_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
+def _label_values(model: ModelText, objective: Objective, index: int, sums: LeafSums) -> Iterator[FloatArray]:
     """Yield the leaf values that follow from the labels, for each way to weigh labels that fits the tree."""
     tree = model.trees[index]
     weight = tree.floats("leaf_weight")
-    by_label = sums.added["by_label"].reshape(weight.size, -1).astype(np.float64)
-    counts = sums.added["all"].astype(np.float64)
+    by_label = sums["by_label"].reshape(weight.size, -1).astype(np.float64)
+    counts = sums["all"].astype(np.float64)
     factor = _label_weights(by_label, weight)
     if factor is None:
         return
@@ -214,11 +213,11 @@ def _start(model: ModelText, objective: Objective, p: float) -> tuple[float, flo
     return float(logit(own)) / objective.sigmoid, 1.0 / (objective.sigmoid * curvature)
 
 
-def _mean_values(model: ModelText, objective: Objective, index: int, sums: ProofStatistics) -> Iterator[FloatArray]:
+def _mean_values(model: ModelText, objective: Objective, index: int, sums: LeafSums) -> Iterator[FloatArray]:
     """Yield the leaf values that follow from the sums of the target."""
-    n_rows, total = sums.added["all"]
+    n_rows, total = sums["all"]
     start = total / n_rows if model.number("boost_from_average", 1.0) != 0 else 0.0
-    mean = sums.added["total"] / sums.added["count"]
+    mean = sums["total"] / sums["count"]
     yield _values(model, model.trees[index], start, (mean - start) * model.trees[index].floats("leaf_weight"))
 
 
@@ -232,10 +231,10 @@ def _values(model: ModelText, tree: TreeText, start: float, step: FloatArray) ->
     return np.asarray(start + (np.clip(values, -largest, largest) if largest > 0 else values))
 
 
-def _has_other_rank(model: ModelText, objective: Objective, sums: ProofStatistics) -> BoolArray:
+def _has_other_rank(model: ModelText, objective: Objective, sums: LeafSums) -> BoolArray:
     """Return which leaf values are not the quantile of their rows' target, give or take one row."""
     share = 0.5 if objective.name == "regression_l1" else model.number("alpha", 0.9)
-    count, below, above = (sums.added[name] for name in ("count", "below", "above"))
+    count, below, above = (sums[name] for name in ("count", "below", "above"))
     return np.asarray((below > share * count + 1.0) | (above > (1.0 - share) * count + 1.0))
 
 

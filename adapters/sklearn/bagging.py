@@ -120,10 +120,8 @@ class SklearnBaggingAdapter(SklearnEnsemble, BaggedMembers):
 
     def prove(self, features: Any, target: NDArray[Any] | None) -> BagProof:
         """Return what some trees prove or, of other members, the stored out-of-bag score."""
-        return self.proof_without_trees(target) if self.trees is None else super().prove(features, target)
-
-    def proof_without_trees(self, target: NDArray[Any] | None) -> BagProof:
-        """Return what the out-of-bag score that was stored proves of members that are no trees."""
+        if self.trees is not None:
+            return super().prove(features, target)
         return BagProof(rows=self.stored_oob_outputs() is not None, target=self._check_score(target))
 
     def draw_counts(self, X: Any, features: Any, y: ArrayLike | None) -> DrawCounts:

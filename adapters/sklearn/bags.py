@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ens_plugin.adapters.contract import ProofStatistics, merge_sums
 from ens_plugin.adapters.members import other_rows, other_target
 from ens_plugin.adapters.sklearn.training import RELEASE, draws_by_weight
-from ens_plugin.adapters.trees import target_ranges
+from ens_plugin.adapters.trees import LeafSums, target_ranges
 from ens_plugin.adapters.unwrap import JOINT_WEIGHTS
 from ens_plugin.core.validation import (
     NEGLIGIBLE,
@@ -115,10 +115,10 @@ def check_growth(
     # On arrays, take is three times as fast as an index.
     rows_at = features.take if isinstance(features, np.ndarray) else lambda rows, axis: features[rows]
     sums = [
-        growth_sums(tree, rows_at(rows, axis=0), None if target is None else target[rows], draws[rows])
+        _growth_sums(tree, rows_at(rows, axis=0), None if target is None else target[rows], draws[rows])
         for rows in parts
     ]
-    return judge_growth(tree, merge_sums(sums), member, weights_are_known=weights_are_known)
+    return _judge_growth(tree, _merged(sums), member, weights_are_known)
 
 
 def leaf_counts(tree: Any, features: Any, target: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -138,34 +138,38 @@ def leaf_counts(tree: Any, features: Any, target: NDArray[Any] | None) -> tuple[
     return counted.ravel(), found.reshape(nodes.node_count, n_labels)[is_leaf].ravel()
 
 
-def growth_sums(tree: Any, features: Any, target: NDArray[Any] | None, draws: AnyIntArray) -> ProofStatistics:
+def _growth_sums(tree: Any, features: Any, target: NDArray[Any] | None, draws: AnyIntArray) -> LeafSums:
     """Return, for each node of a tree, the sums over some rows of its bag that prove its growth."""
     leaves = tree.tree_.apply(features)
     n_nodes = tree.tree_.node_count
-    added: dict[str, NDArray[Any]] = {
+    sums: LeafSums = {
         "rows": np.bincount(leaves, minlength=n_nodes),
         "draws": np.bincount(leaves, draws, n_nodes),
     }
     if target is None:
-        return ProofStatistics(added)
+        return sums
     if hasattr(tree, "classes_"):
         n_labels = tree.tree_.value.shape[2]
-        added["by_label"] = np.bincount(leaves * n_labels + target, draws, n_nodes * n_labels)
-        return ProofStatistics(added)
+        sums["by_label"] = np.bincount(leaves * n_labels + target, draws, n_nodes * n_labels)
+        return sums
     held = tree.tree_.value[:, 0, 0].take(leaves)
     slack = SINGLE_ROUNDING * np.abs(held)
-    added["total"] = np.bincount(leaves, draws * target, n_nodes)
-    added["size"] = np.bincount(leaves, draws * np.abs(target), n_nodes)
-    added["below"] = np.bincount(leaves, draws * (target < held - slack), n_nodes)
-    added["above"] = np.bincount(leaves, draws * (target > held + slack), n_nodes)
-    return ProofStatistics(added, target_ranges(leaves, target, n_nodes))
+    sums["total"] = np.bincount(leaves, draws * target, n_nodes)
+    sums["size"] = np.bincount(leaves, draws * np.abs(target), n_nodes)
+    sums["below"] = np.bincount(leaves, draws * (target < held - slack), n_nodes)
+    sums["above"] = np.bincount(leaves, draws * (target > held + slack), n_nodes)
+    return sums | target_ranges(leaves, target, n_nodes)
 
 
-def judge_growth(
-    tree: Any, sums: ProofStatistics, member: int, *, weights_are_known: bool = _WEIGHTS_ONLY_DRAW
-) -> bool:
+def _merged(parts: list[LeafSums]) -> LeafSums:
+    """Return the sums over all rows, and their ranges, from those of disjoint parts."""
+    ranges = {"lowest": np.minimum, "highest": np.maximum}
+    return {name: reduce(ranges.get(name, np.add), [part[name] for part in parts]) for name in parts[0]}
+
+
+def _judge_growth(tree: Any, sums: LeafSums, member: int, weights_are_known: bool) -> bool:
     """Raise DataMismatchError unless `tree` can have been grown on its bag's rows, whose sums by node are `sums`."""
-    nodes, counts = tree.tree_, sums.added["rows"]
+    nodes, counts = tree.tree_, sums["rows"]
     is_leaf = nodes.children_left == -1
     # Rows of weight zero are drawn but not counted (scikit-learn before 1.9), so a count may fall short.
     excess = is_leaf & (nodes.n_node_samples > counts)
@@ -175,7 +179,7 @@ def judge_growth(
             "tree counted at training"
         )
     # Monotonic constraints move the values of leaves.
-    if not {"by_label", "total"} & sums.added.keys() or getattr(tree, "monotonic_cst", None) is not None:
+    if not {"by_label", "total"} & sums.keys() or getattr(tree, "monotonic_cst", None) is not None:
         return False
     differing = _differing_leaves(tree, sums, is_leaf)
     if differing is None or (differing.any() and not _are_checkable(tree, sums, is_leaf, weights_are_known)):
@@ -188,7 +192,7 @@ def judge_growth(
     return is_proved
 
 
-def _are_checkable(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights_are_known: bool) -> bool:
+def _are_checkable(tree: Any, sums: LeafSums, is_leaf: BoolArray, weights_are_known: bool) -> bool:
     """Return whether other leaf values prove another target, because no weights of rows can explain them."""
     if _counts_draws(tree.tree_, sums, is_leaf):
         return True
@@ -197,28 +201,28 @@ def _are_checkable(tree: Any, sums: ProofStatistics, is_leaf: BoolArray, weights
     return weights_are_known and has_labels and tree.tree_.n_leaves > 1
 
 
-def _counts_draws(nodes: Any, sums: ProofStatistics, is_leaf: BoolArray) -> bool:
+def _counts_draws(nodes: Any, sums: LeafSums, is_leaf: BoolArray) -> bool:
     """Return whether every draw of a row has weight 1 inside the tree."""
-    gap = np.abs(nodes.weighted_n_node_samples - sums.added["draws"])[is_leaf]
-    return bool((gap <= SINGLE_ROUNDING * sums.added["draws"][is_leaf]).all())
+    gap = np.abs(nodes.weighted_n_node_samples - sums["draws"])[is_leaf]
+    return bool((gap <= SINGLE_ROUNDING * sums["draws"][is_leaf]).all())
 
 
-def _differing_leaves(tree: Any, sums: ProofStatistics, is_leaf: BoolArray) -> BoolArray | None:
+def _differing_leaves(tree: Any, sums: LeafSums, is_leaf: BoolArray) -> BoolArray | None:
     """Return which leaves have other values than the targets give, (n_leaves,); None for an unknown criterion."""
-    nodes, draws = tree.tree_, sums.added["draws"][is_leaf]
+    nodes, draws = tree.tree_, sums["draws"][is_leaf]
     value = nodes.value[is_leaf, 0, :]
-    if "by_label" in sums.added:
-        drawn = sums.added["by_label"].reshape(nodes.node_count, -1)[is_leaf]
+    if "by_label" in sums:
+        drawn = sums["by_label"].reshape(nodes.node_count, -1)[is_leaf]
         weight = nodes.weighted_n_node_samples[is_leaf, None] * value
         # Of a single leaf, some factors of the labels explain any shares.
         return _has_other_shares(weight, drawn, drawn.shape[0] == 1 or _counts_draws(nodes, sums, is_leaf))
     if tree.criterion in _MEANS:
-        size = sums.added["size"]
-        gap = np.abs(value[:, 0] * draws - sums.added["total"][is_leaf])
+        size = sums["size"]
+        gap = np.abs(value[:, 0] * draws - sums["total"][is_leaf])
         return np.asarray(gap > SINGLE_ROUNDING * size[is_leaf] + NEGLIGIBLE * size.sum())
     if tree.criterion == "absolute_error":
         half = draws / 2 + SINGLE_ROUNDING
-        return np.asarray((sums.added["below"][is_leaf] > half) | (sums.added["above"][is_leaf] > half))
+        return np.asarray((sums["below"][is_leaf] > half) | (sums["above"][is_leaf] > half))
     return None
 
 
@@ -235,12 +239,12 @@ def _has_other_shares(weight: FloatArray, drawn: FloatArray, is_exact: bool) -> 
     return np.bincount(leaf, np.abs(weight - expected) > slack, n_leaves) > 0
 
 
-def _is_impossible(value: FloatArray, sums: ProofStatistics) -> BoolArray:
+def _is_impossible(value: FloatArray, sums: LeafSums) -> BoolArray:
     """Return which nodes store a value that is not a mean of their rows' targets, whatever the weights of the rows."""
-    if "by_label" in sums.added:
-        drawn = sums.added["by_label"].reshape(value.shape[0], -1)
+    if "by_label" in sums:
+        drawn = sums["by_label"].reshape(value.shape[0], -1)
         return np.asarray(((drawn > 0) & (value[:, 0, :] == 0)).any(axis=1))
-    lowest, highest = sums.least["lowest"], -sums.least["highest"]
+    lowest, highest = sums["lowest"], sums["highest"]
     largest = np.maximum(np.abs(lowest), np.abs(highest))
     slack = SINGLE_ROUNDING * np.where(np.isfinite(largest), largest, 0.0)
     return np.asarray((value[:, 0, 0] < lowest - slack) | (value[:, 0, 0] > highest + slack))

@@ -19,15 +19,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from ens_plugin.adapters.contract import (
     Aggregation,
-    DistributedBags,
     EnsembleAdapter,
     EnsembleInfo,
     OutputKind,
-    ProofStatistics,
     draw_bags,
-    merge_sums,
     outputs_by_member,
-    refuse_other_candidates,
 )
 from ens_plugin.adapters.library import FitSite, Flavor, Library, fit_methods
 from ens_plugin.adapters.members import (
@@ -39,11 +35,8 @@ from ens_plugin.adapters.members import (
     unequal_member_doubts,
 )
 from ens_plugin.adapters.sklearn.bags import (
-    PROVING_TREES,
     check_growth,
     checked_members,
-    growth_sums,
-    judge_growth,
     leaf_counts,
     prove_members,
 )
@@ -73,7 +66,7 @@ from ens_plugin.adapters.sklearn.training import (
 from ens_plugin.adapters.trees import LEAVES_THAT_TELL, RowOrigin, judge_origin
 from ens_plugin.core.bags import BagProof, Bags
 from ens_plugin.core.training_rows import LeafDraws
-from ens_plugin.core.validation import AnyIntArray, FloatArray, counted
+from ens_plugin.core.validation import AnyIntArray, FloatArray, IntArray, counted
 from ens_plugin.errors import BagError, DataMismatchError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
@@ -81,9 +74,6 @@ TREES = (DecisionTreeClassifier, ExtraTreeClassifier, DecisionTreeRegressor, Ext
 _PREDICTING, _GROWING = ("predict", "predict_proba", "apply"), ("fit", "_fit", "_validate_X_predict")
 # Results of all members, which fewer members do not have.
 _OF_ALL_MEMBERS = ("oob_score_", "oob_decision_function_", "oob_prediction_")
-# Each machine of a cluster sums over its rows by node of the trees that are compared: of more nodes, these sums would
-# take more than some 100 MB.
-MOST_NODES = 2**20
 
 _OF_THREAD = local()
 
@@ -399,15 +389,10 @@ class SklearnEnsemble(SeededEnsemble, Library):
         drawn = map(self.draw, range(self.n_members))
         return counts_of_rows(drawn, self.n_members, features.shape[0], rule, drawing_weight(self.ensemble))
 
-    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return bags that are drawn from the stored seeds, for some rows at a time by position."""
-        refuse_other_candidates(candidate)
+    def bags_by_position(self, n_rows: int) -> Callable[[IntArray, NDArray[Any]], Bags]:
+        """Return a function that returns the bags of some rows, drawn from the stored seeds."""
         self.check_bags(n_rows)
-        return RecordedBags(self, n_rows)
-
-    def proof_without_trees(self, target: NDArray[Any] | None) -> BagProof:
-        """Return what is proved of members that are no trees, from the target; by default nothing."""
-        return BagProof(rows=False, target=False)
+        return lambda rows, target: draw_bags(self.draw, self.n_members, n_rows).take(rows)
 
     def stored_oob_outputs(self) -> FloatArray | None:
         """Return the mean out-of-bag outputs the ensemble stored when fitted with ``oob_score``, or None."""
@@ -452,57 +437,6 @@ class SklearnEnsemble(SeededEnsemble, Library):
         """Return numbers of training and given rows by leaf of each tree."""
         is_known = growth_is_known(features, self.ensemble)
         return (leaf_counts(tree, rows, target) for tree, rows in self.trees_with_rows(features) if is_known)
-
-
-class RecordedBags(DistributedBags):
-    """Bags of a scikit-learn ensemble, drawn from its seeds once in each process, one bit per row and member.
-
-    Some trees' leaf counts are compared with those of the rows.
-    """
-
-    def __init__(self, adapter: SklearnEnsemble, n_rows: int) -> None:
-        self._adapter, self._n_rows = adapter, n_rows
-
-    @cached_property
-    def _bags(self) -> Bags:
-        return draw_bags(self._adapter.draw, self._adapter.n_members, self._n_rows)
-
-    @cached_property
-    def _compared(self) -> list[int]:
-        trees = self._adapter.trees or []
-        largest = max((tree.tree_.node_count for tree in trees), default=1)
-        return checked_members(len(trees), int(np.clip(MOST_NODES // largest, 3, PROVING_TREES))) if trees else []
-
-    def at(self, rows: NDArray[np.int64], target: NDArray[Any]) -> Bags:
-        """Return the bags of the rows at some positions."""
-        return Bags.from_mask(self._bags.at(rows))
-
-    def sums(self, rows: NDArray[np.int64], features: Any, target: NDArray[Any], bags: Bags) -> ProofStatistics:
-        """Return row counts by node of some trees; none where it is uncertain which way rows went at training."""
-        adapter, parts = self._adapter, []
-        if self._compared and not growth_is_known(features, adapter.ensemble):
-            return ProofStatistics({"unknown": np.ones(1)})
-        for member in self._compared:
-            own = np.flatnonzero(bags.member(member))
-            draws = np.bincount(adapter.draw(member), minlength=self._n_rows)[rows[own]]
-            given = adapter.member_rows(member, _as_trees_take(features[own]))
-            sums = growth_sums(adapter.members[member], given, adapter.member_target(member, target[own]), draws)
-            parts.append(sums.named(member))
-        return merge_sums(parts)
-
-    def prove(self, sums: ProofStatistics) -> BagProof:
-        """Return a BagProof after comparing the counts and the target of all rows with those of the trees."""
-        if not self._compared:
-            return self._adapter.proof_without_trees(None)
-        if "unknown" in sums.added:
-            return BagProof(target=False)
-        are_known = draws_by_weight(self._adapter.ensemble)
-
-        def check(member: int) -> bool:
-            own = self._adapter.members[member]
-            return judge_growth(own, sums.of_tree(member), member, weights_are_known=are_known)
-
-        return BagProof(target=all([check(member) for member in self._compared]))
 
 
 def truncated_ensemble(model: Any, size: int, by_member: Sequence[str] = ("estimators_",)) -> Any:

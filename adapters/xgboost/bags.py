@@ -14,7 +14,7 @@ multiply; times the number of draws that were tried, the product must not exceed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from ens_plugin.adapters.contract import DistributedBags, ProofStatistics, merge_sums
 from ens_plugin.adapters.members import in_threads
 from ens_plugin.adapters.trees import (
     LEAVES_THAT_TELL,
     MAX_CHANCE,
+    LeafSums,
     chance_of_draws,
     first_middle_last,
     likely_chance,
@@ -400,75 +400,6 @@ class Guess:
         return chance_of_draws(np.array(log_chances), draw_of, self.n_tried)
 
 
-class DrawnTrees(DistributedBags):
-    """Bags of an XGBoost booster, drawn by row position and proved by the sums in the leaves of trees drawn at random.
-
-    Wrong draws, other rows or another order pass with a chance of at most 1e-9, by the bound of the module's notes.  Of
-    trees of one round that were grown otherwise, a share s of all, none is among the 16 or more that are checked with a
-    chance of (1 - s)^16.  Of several rounds, which other training may have interrupted, all trees are checked.
-    """
-
-    def __init__(self, forest: Forest, n_rows: int, guess: Guess, share: Share, *, is_local: bool = False) -> None:
-        self._forest, self._n_rows, self._guess, self._share = forest, n_rows, guess, share
-        self._is_local = is_local
-
-    @cached_property
-    def checked(self) -> list[int]:
-        """Return the trees that prove the bags."""
-        return checked_trees(self._forest, self._n_rows, self._share)
-
-    @cached_property
-    def _with_target(self) -> list[int]:
-        """Return the first, middle and last of these trees, whose leaf values prove the target."""
-        return first_middle_last(self.checked) if is_checkable(self._forest) else []
-
-    @cached_property
-    def _all(self) -> Bags:
-        return self._guess.bags(RowSampler(self._n_rows, self._guess.subsample))
-
-    def at(self, rows: IntArray | None, target: NDArray[Any] | None) -> Bags:
-        """Return the bags of the rows at some positions, or of all, drawn for these alone (for all with `exact`)."""
-        if rows is None:
-            return self._all
-        if self._guess.draws.pairs:
-            return Bags.from_mask(self._all.at(rows))
-        return self._guess.bags(RowSampler(rows, self._guess.subsample))
-
-    def sums(self, rows: IntArray | None, features: Rows, target: NDArray[Any] | None, bags: Bags) -> ProofStatistics:
-        """Return sums of second derivatives by leaf of the checked trees, and of first derivatives of three trees."""
-        forest, y = self._forest, None if target is None else target.astype(np.float64)
-        hessians = Hessians.of(forest, features, y)
-        found, visible, parts = [], [], []
-        for own in evidence_of(forest, features, hessians, self.checked):
-            in_bag = bags.member(own.tree)
-            found.append(own.sums(in_bag))
-            visible.append(own.visible)
-            if y is not None and own.tree in self._with_target:
-                parts.append(target_sums(forest, hessians, own.tree, own.leaf, in_bag, y).named(own.tree))
-        of_leaves = {"sums": np.concatenate(found), "visible": np.concatenate(visible)}
-        return merge_sums([ProofStatistics(of_leaves), *parts])
-
-    def prove(self, sums: ProofStatistics, tolerance: FloatArray | None = None) -> BagProof:
-        """Return a BagProof after comparing the sums with those in the leaves, and checking the target."""
-        forest, guess = self._forest, self._guess
-        allowed = unit_hessians(forest).tolerance() if tolerance is None else tolerance
-        covers = {tree: forest.leaf_covers(tree) for tree in self.checked}
-        edges = np.cumsum([own.size for own in covers.values()])[:-1]
-        found, visible = (np.split(sums.added[name], edges) for name in ("sums", "visible"))
-        failed = [
-            tree
-            for (tree, own), given in zip(covers.items(), found, strict=True)
-            if not gives_covers(given, own, float(allowed[tree]))
-        ]
-        if failed:
-            raise not_found(forest, self._share, failed, len(self.checked), None if self._is_local else self._n_rows)
-        chance = guess.chance(self.checked, [log_chance(own, guess.subsample) for own in visible])
-        if chance > MAX_CHANCE:
-            raise too_weak(chance, forest, self._share, guess.draws)
-        by_tree = {tree: sums.of_tree(tree) for tree in self._with_target}
-        return BagProof(target=judge_target(forest, {tree: own for tree, own in by_tree.items() if own.added}))
-
-
 def checked_trees(forest: Forest, n_rows: int, share: Share) -> list[int]:
     """Return the trees that prove the bags: of one round some drawn at random, of several all."""
     if forest.n_rounds > 1:
@@ -484,8 +415,8 @@ def checked_trees(forest: Forest, n_rows: int, share: Share) -> list[int]:
     return [int(tree) for tree in members_to_check(forest.n_trees, n_rows, log_chance, draw_of)]
 
 
-def likely_bags(forest: Forest, n_rows: int, candidate: int) -> DrawnTrees:
-    """Return bags for a cluster: only likely draws of the booster's own seed are tried, as a search takes all rows."""
+def bags_by_position(forest: Forest, n_rows: int) -> Callable[[IntArray, NDArray[Any]], Bags]:
+    """Return a function of positions that returns the bags of rows by the likeliest draws of the booster's own seed."""
     check_settings(forest.settings)
     hessians = unit_hessians(forest)
     unit, _ = hessians.totals()
@@ -493,16 +424,10 @@ def likely_bags(forest: Forest, n_rows: int, candidate: int) -> DrawnTrees:
     if share.is_whole:
         raise no_sampling()
     shares, likely = share.candidates(forest.settings.subsample), likely_draws(forest, n_rows)
-    n_tried = len(shares) * len(likely)
-    if not n_tried:
-        raise not_found(forest, share, list(range(forest.n_trees)), forest.n_trees, n_rows)
-    if candidate >= min(n_tried, MAX_PROOFS):
-        raise BagError(
-            f"No likely draw of the bags ({candidate} tried) gives the sums that the booster's leaves store. "
-            "Pass the training rows, in training order."
-        )
-    subsample, draws = shares[candidate // len(likely)], likely[candidate % len(likely)]
-    return DrawnTrees(forest, n_rows, Guess(draws, subsample, n_tried), share)
+    if not shares or not likely:
+        raise not_found(forest, share, list(range(forest.n_trees)), forest.n_trees)
+    guess = Guess(likely[0], shares[0], 1)
+    return lambda rows, target: guess.bags(RowSampler(rows, guess.subsample))
 
 
 def proved_bags(forest: Forest, rows: Rows, y: FloatArray | None) -> Bags:
@@ -516,12 +441,37 @@ def proved_bags(forest: Forest, rows: Rows, y: FloatArray | None) -> Bags:
     probes = _probes(forest, rows, hessians, share)
     for guess in islice(find_draws(forest, probes, share, n_rows), MAX_PROOFS):
         try:
-            drawn = DrawnTrees(forest, n_rows, guess, share, is_local=True)
-            bags = drawn.at(None, None)
-            return bags.with_proof(drawn.prove(drawn.sums(None, rows, y, bags), hessians.tolerance()))
+            bags = guess.bags(RowSampler(n_rows, guess.subsample))
+            return bags.with_proof(_proof(guess, share, hessians, rows, y, bags))
         except (BagError, DataMismatchError) as error:
             first_error = first_error or error
-    raise first_error or not_found(forest, share, [probe.tree for probe in probes], forest.n_trees, None)
+    raise first_error or not_found(forest, share, [probe.tree for probe in probes], forest.n_trees)
+
+
+def _proof(guess: Guess, share: Share, hessians: Hessians, rows: Rows, y: FloatArray | None, bags: Bags) -> BagProof:
+    """Return a BagProof after comparing the sums of trees drawn at random, and the target of three of these.
+
+    Wrong draws, other rows or another order pass with a chance of at most 1e-9, by the bound of the module's notes.  Of
+    trees of one round that were grown otherwise, a share s of all, none is among the 16 or more that are checked with a
+    chance of (1 - s)^16.  Of several rounds, which other training may have interrupted, all trees are checked.
+    """
+    forest = hessians.forest
+    checked = checked_trees(forest, rows.shape[0], share)
+    with_target = first_middle_last(checked) if y is not None and is_checkable(forest) else []
+    failed, chances, sums = list[int](), list[float](), dict[int, LeafSums]()
+    for own in evidence_of(forest, rows, hessians, checked):
+        in_bag = bags.member(own.tree)
+        if not own.accepts(in_bag):
+            failed.append(own.tree)
+        chances.append(log_chance(own.visible, guess.subsample))
+        if y is not None and own.tree in with_target:
+            sums[own.tree] = target_sums(forest, hessians, own.tree, own.leaf, in_bag, y)
+    if failed:
+        raise not_found(forest, share, failed, len(checked))
+    chance = guess.chance(checked, chances)
+    if chance > MAX_CHANCE:
+        raise too_weak(chance, forest, share, guess.draws)
+    return BagProof(target=judge_target(forest, sums))
 
 
 def are_confirmed(forest: Forest, rows: Rows, y: FloatArray | None) -> bool:
@@ -715,24 +665,15 @@ def no_sampling() -> BagError:
     )
 
 
-def not_found(
-    forest: Forest, share: Share, failed: list[int], n_checked: int, n_on_cluster: int | None
-) -> DataMismatchError | BagError:
-    """Return the error for trees whose leaf sums none of the tried draws gives, on one machine or on a cluster."""
+def not_found(forest: Forest, share: Share, failed: list[int], n_checked: int) -> DataMismatchError | BagError:
+    """Return the error for trees whose leaf sums none of the tried draws gives."""
     settings = forest.settings
     which = f"tree {failed[0]}" + (f" and {len(failed) - 1} more of {n_checked}" if len(failed) > 1 else "")
-    of_rows = "of the rows of X"
     remedy = (
         "Pass the exact training rows in training order. Training weights and base margins count too: pass the weights "
         "as sample_weight, or the training xgboost.DMatrix, or xgboost.DMatrix(X, y, weight=...), as X."
     )
-    if n_on_cluster is not None:
-        of_rows = f"of {counted(n_on_cluster, 'row')} of weight 1"
-        remedy = (
-            "Each row must have its own position in training order. Lost seeds, training weights and base margins are "
-            "found on one machine only, by ens_plugin.analyze."
-        )
-    found = f"the trees hold {100 * share.mean:.1f} % {of_rows}, and the booster states "
+    found = f"the trees hold {100 * share.mean:.1f} % of the rows of X, and the booster states "
     found += f"subsample={settings.subsample:g} and seed={settings.seed}, which do not give the sums in {which}."
     if not 0 < share.mean < 1 or share.fits(settings.subsample):
         return DataMismatchError(

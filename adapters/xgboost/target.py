@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from ens_plugin.adapters.contract import ProofStatistics
 from ens_plugin.adapters.members import other_target
+from ens_plugin.adapters.trees import LeafSums
 from ens_plugin.adapters.xgboost.forest import Forest
 from ens_plugin.adapters.xgboost.rows import Rows
 from ens_plugin.core.validation import SINGLE_ROUNDING, BoolArray, FloatArray
@@ -141,7 +141,7 @@ def is_checkable(forest: Forest) -> bool:
 
 def target_sums(
     forest: Forest, hessians: Hessians, tree: int, leaf: NDArray[np.integer], in_bag: BoolArray, y: FloatArray
-) -> ProofStatistics:
+) -> LeafSums:
     """Return sums of the target's derivatives over the rows of a tree's bag, by leaf; for quantiles, of their ranks."""
     values, group = forest.leaf_values(tree), forest.group[tree]
     start, weight = hessians.start, hessians.weight[in_bag]
@@ -158,10 +158,10 @@ def target_sums(
     # The largest rounding error in each row's derivative, in units of the tolerance.
     rounded = ROUNDED / CLOSE * (np.abs(margin).max(axis=1) + np.abs(y))
     sums = {"total": gradient * weight, "size": (np.abs(gradient) + rounded) * weight}
-    return ProofStatistics({name: np.bincount(leaf, own, values.size) for name, own in sums.items()})
+    return {name: np.bincount(leaf, own, values.size) for name, own in sums.items()}
 
 
-def judge_target(forest: Forest, sums: dict[int, ProofStatistics]) -> bool:
+def judge_target(forest: Forest, sums: dict[int, LeafSums]) -> bool:
     """Raise DataMismatchError unless sums of the target's derivatives, or ranks, by leaf give the leaf values."""
     if not sums:
         return False
@@ -182,12 +182,12 @@ def _may_be_forgotten(forest: Forest) -> bool:
     return settings.subsample == 1 or bool(np.isclose(settings.eta, FORGOTTEN_RATE))
 
 
-def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDArray[np.bool_]:
+def _differing_leaves(forest: Forest, member: int, sums: LeafSums) -> NDArray[np.bool_]:
     """Return which leaves have other values than the target and the booster's stated parameters give."""
     if forest.objective in RANKS:
         return _has_other_rank(forest, sums)
     settings, rate = forest.settings, forest.settings.eta / forest.n_parallel
-    total, size = sums.added["total"], sums.added["size"]
+    total, size = sums["total"], sums["size"]
     weight = forest.leaf_covers(member) + settings.penalty
     total = np.sign(total) * np.maximum(np.abs(total) - settings.alpha, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -198,10 +198,10 @@ def _differing_leaves(forest: Forest, member: int, sums: ProofStatistics) -> NDA
     return np.asarray(np.abs(forest.leaf_values(member) - rate * step) > CLOSE * rate * slack + 1e-30)
 
 
-def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | None:
+def _proved_by_fit(forest: Forest, sums: dict[int, LeafSums]) -> bool | None:
     """Return whether a learning rate and penalties exist that prove y; None where y is another target."""
     values, covers = (np.concatenate([own(tree) for tree in sums]) for own in (forest.leaf_values, forest.leaf_covers))
-    total, size = (np.concatenate([own.added[name] for own in sums.values()]) for name in ("total", "size"))
+    total, size = (np.concatenate([own[name] for own in sums.values()]) for name in ("total", "size"))
     # value * (cover + penalty) = -rate * (total - alpha * sign(total)), where alpha does not make it zero
     held = values != 0.0
     values, covers, total, size = values[held], covers[held], total[held], size[held]
@@ -219,21 +219,20 @@ def _proved_by_fit(forest: Forest, sums: dict[int, ProofStatistics]) -> bool | N
 
 def _rank_sums(
     values: FloatArray, reached: NDArray[np.integer], weight: FloatArray, rest: FloatArray, rate: float
-) -> ProofStatistics:
+) -> LeafSums:
     """Return by leaf the weight of all rows, and of those whose target is below and above the leaf's value."""
     held = values[reached] / rate
     slack = CLOSE * np.maximum(np.abs(held), np.abs(rest).max())
     parts = {"weight": weight, "below": weight * (rest < held - slack), "above": weight * (rest > held + slack)}
     heaviest = np.zeros(values.size)
-    np.minimum.at(heaviest, reached, -weight)
-    added = {name: np.bincount(reached, own, values.size) for name, own in parts.items()}
-    return ProofStatistics(added, {"heaviest": heaviest})
+    np.maximum.at(heaviest, reached, weight)
+    return {**{name: np.bincount(reached, own, values.size) for name, own in parts.items()}, "heaviest": heaviest}
 
 
-def _has_other_rank(forest: Forest, sums: ProofStatistics) -> NDArray[np.bool_]:
+def _has_other_rank(forest: Forest, sums: LeafSums) -> NDArray[np.bool_]:
     """Return which leaves have a value that is not the quantile of their rows' targets, to within one row."""
     quantile = forest.objective_parameters.get("quantile_alpha", "0.5")
     share = 0.5 if forest.objective == "reg:absoluteerror" else float(quantile.strip("[]() "))
-    weight, one = sums.added["weight"], -sums.least["heaviest"] * (1.0 + CLOSE)
-    too_low = sums.added["above"] > (1.0 - share) * weight + one
-    return np.asarray(too_low | (sums.added["below"] > share * weight + one))
+    weight, one = sums["weight"], sums["heaviest"] * (1.0 + CLOSE)
+    too_low = sums["above"] > (1.0 - share) * weight + one
+    return np.asarray(too_low | (sums["below"] > share * weight + one))

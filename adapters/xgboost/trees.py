@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from ens_plugin.adapters.contract import DistributedBags, EnsembleAdapter, EnsembleInfo
+from ens_plugin.adapters.contract import EnsembleAdapter, EnsembleInfo
 from ens_plugin.adapters.members import (
     DrawCounts,
     counts_from_bags,
@@ -20,7 +20,7 @@ from ens_plugin.adapters.members import (
 )
 from ens_plugin.adapters.sklearn.training import check_predictions, training_target
 from ens_plugin.adapters.trees import COMPARED_ROWS, RowOrigin, compare_split_values, judge_origin
-from ens_plugin.adapters.xgboost.bags import are_confirmed, likely_bags, proved_bags
+from ens_plugin.adapters.xgboost.bags import are_confirmed, bags_by_position, proved_bags
 from ens_plugin.adapters.xgboost.forest import (
     FULL_RATE,
     TREES_TOGETHER,
@@ -35,6 +35,7 @@ from ens_plugin.adapters.xgboost.target import SOFTMAX, unit_hessians
 from ens_plugin.core.bags import Bags
 from ens_plugin.core.sample import spread_rows
 from ens_plugin.core.tally import both_scores
+from ens_plugin.core.validation import IntArray
 from ens_plugin.errors import BagError, NotFittedError, UnsupportedModelError
 from ens_plugin.findings import Finding
 
@@ -220,9 +221,9 @@ class XGBoostTreesAdapter(EnsembleAdapter):
         own = () if rate is None or rate > FULL_RATE else (shrunken(rate),)
         return (*super().cautions(data), *own)
 
-    def distributed_bags(self, n_rows: int, candidate: int) -> DistributedBags:
-        """Return bags that are drawn from the booster's seed, for some rows at a time by position."""
-        return likely_bags(self.forest, n_rows, candidate)
+    def bags_by_position(self, n_rows: int) -> Callable[[IntArray, NDArray[Any]], Bags]:
+        """Return a function that draws the bags of some rows from the booster's seed."""
+        return bags_by_position(self.forest, n_rows)
 
     def truncated(self, size: int) -> Any:
         """Return a booster, or scikit-learn interface, of the first `size` parallel trees of every class."""

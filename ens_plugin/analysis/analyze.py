@@ -358,7 +358,6 @@ def _estimate(
 
 
 def _members_of(evidence: Evidence, usable: NDArray[np.bool_]) -> FloatArray:
-    """Return the number of members of the usable entries."""
     trials = evidence.tally.trials
     return trials if usable.all() else trials[usable]
 

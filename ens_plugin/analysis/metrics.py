@@ -498,7 +498,6 @@ def with_positive_label(
 
 
 def _named(scorer: str | Callable[..., float]) -> tuple[str | None, Callable[..., float]]:
-    """Return the name of a scorer that was given by it, and the scorer."""
     if isinstance(scorer, str):
         return scorer, scorer_called(scorer)
     if not is_scorer(scorer):

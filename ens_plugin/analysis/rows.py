@@ -279,7 +279,7 @@ def _drawn_positions(
     if target.size * adapter.n_members > MOST_CELLS:
         return None
     try:
-        bags = adapter.distributed_bags(target.size, candidate=0).at(chosen, own)
+        bags = adapter.bags_by_position(target.size)(chosen, own)
     except EnsPluginError:  # another number of rows, or bags that do not follow from positions
         return None
     # The trees of one member may have a bag each.
@@ -457,7 +457,7 @@ def _cause(adapter: EnsembleAdapter, X: Any, features: Any, labels: NDArray[Any]
 def _are_refused_without_target(adapter: EnsembleAdapter, X: Any, features: Any) -> bool:
     """Return whether the rows are refused for their features alone, and not for their number."""
     try:
-        adapter.distributed_bags(features.shape[0], candidate=0)
+        adapter.bags_by_position(features.shape[0])
     except EnsPluginError:  # another number of rows, or bags that do not follow from positions
         return False
     try:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -54,6 +52,7 @@ from ens_plugin.errors import (
 )
 from ens_plugin.findings import Finding, coded, doubts_first, finding, sentences
 from ens_plugin.report.ensemble_report import EnsembleReport
+from ens_plugin.report.rendering import Page, render
 from ens_plugin.report.result import FEWEST_ROWS, SizeRecommendation, brief, changed, with_findings
 from ens_plugin.report.text import (
     level_text,
@@ -71,6 +70,8 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION = 1
+# Of the undecided rows on a page.
+MOST_ROWS = 20
 # Of a printed result: sizes relative to the present one, and characters of a warning.
 SHOWN_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
 LONGEST_WARNING = 150
@@ -103,7 +104,7 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Agreement:
+class Agreement(Page):
     """How much of its labels, of a list or of its values an ensemble shares with infinitely many members.
 
     Attributes
@@ -261,75 +262,40 @@ class Agreement:
         }
         return json.dumps(content, indent=1, allow_nan=False)
 
-    @overload
-    def to_html(self, path: None = None) -> str: ...
+    def _page(self) -> str:
+        from ens_plugin.report.size_curves import criterion_curve
+        from ens_plugin.report.svg import pictures
 
-    @overload
-    def to_html(self, path: str | Path) -> Path: ...
-
-    def to_html(self, path: str | Path | None = None) -> str | Path:
-        """Return the result as one self-contained HTML page, or write the page to a file.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-            File to write; an existing one is replaced.
-
-        Returns
-        -------
-        str or Path
-            The text of the page without a `path`, else the path of the file.
-
-        Raises
-        ------
-        InputError
-            If the directory of `path` does not exist, `path` is a directory, or the file cannot be written.
-        """
-        from ens_plugin.report.html import write_document
-
-        return _page(self) if path is None else write_document(partial(_page, self), path)
+        noun = self.noun
+        curve = criterion_curve(self.recommendation, self.n_members, self.recommendation.criterion, "recommended", noun)
+        headline, *sentences = _sentences(self)
+        shown = self.undecided.head(MOST_ROWS)
+        rows = [[_cell(cell) for cell in row] for row in shown.itertuples()]
+        return render(
+            "agreement.html.j2",
+            model=printable(self.model, 80),
+            members=counted(self.n_members, noun),
+            noun=noun,
+            agreement=f"{100 * self.agreement:.4g} %",
+            headline=headline,
+            sentences=sentences,
+            warnings=[with_code(each) for each in self.findings],
+            agreement_pictures=pictures([curve]),
+            heads=[
+                "row" if shown.index.name is None else str(shown.index.name),
+                *(name.replace("_", " ") for name in shown.columns),
+            ],
+            words=self.words,
+            rows=rows,
+            n_undecided=len(self.undecided),
+            n_left_out=len(self.undecided) - len(rows),
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the share that decides on the size by size, as :func:`ens_plugin.report.plots.plot_agreement` does."""
         from ens_plugin.report.plots import plot_agreement
 
         return plot_agreement(self.recommendation, n_members=self.n_members, noun=self.noun, ax=ax)
-
-
-# Of the undecided rows on a page.
-MOST_ROWS = 20
-
-
-def _page(found: Agreement) -> str:
-    """Return the text of the page of a result."""
-    from ens_plugin.report.rendering import render
-    from ens_plugin.report.size_curves import criterion_curve
-    from ens_plugin.report.svg import pictures
-
-    noun = found.noun
-    curve = criterion_curve(found.recommendation, found.n_members, found.recommendation.criterion, "recommended", noun)
-    headline, *sentences = _sentences(found)
-    shown = found.undecided.head(MOST_ROWS)
-    rows = [[_cell(cell) for cell in row] for row in shown.itertuples()]
-    return render(
-        "agreement.html.j2",
-        model=printable(found.model, 80),
-        members=counted(found.n_members, noun),
-        noun=noun,
-        agreement=f"{100 * found.agreement:.4g} %",
-        headline=headline,
-        sentences=sentences,
-        warnings=[with_code(each) for each in found.findings],
-        agreement_pictures=pictures([curve]),
-        heads=[
-            "row" if shown.index.name is None else str(shown.index.name),
-            *(name.replace("_", " ") for name in shown.columns),
-        ],
-        words=found.words,
-        rows=rows,
-        n_undecided=len(found.undecided),
-        n_left_out=len(found.undecided) - len(rows),
-    )
 
 
 def _cell(value: Any) -> str:

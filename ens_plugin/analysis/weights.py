@@ -17,7 +17,6 @@ from ens_plugin.core.bags import Bags
 from ens_plugin.core.comparison import row_losses
 from ens_plugin.core.tally import LabelTally, ValueTally
 from ens_plugin.core.validation import (
-    NEGLIGIBLE,
     STANDARD_ERRORS,
     FloatArray,
     IntArray,
@@ -332,14 +331,9 @@ def row_shares(adapter: EnsembleAdapter, evidence: Evidence, usable: NDArray[np.
     notes = handfuls
     if adapter.info.aggregation == "mean_score" and trials.min() < adapter.n_members:
         notes += _few_scored_rows(labels)
-    if found.is_even and not _is_grouped_unevenly(adapter, evidence, found):
+    if found.is_even:
         return RowShares(evidence, True, 0.0, labels, (*doubts, *notes))
     unevenness = _unevenness(found, names)
-    if evidence.moments is not None or _is_grouped_unevenly(adapter, evidence, found):
-        raise InputError(
-            f"{unevenness} Their rows have to be weighted one by one, which is not possible on a cluster: analyze the "
-            'training rows on one machine with ens_plugin.analyze, or pass held-out rows with data="holdout".'
-        )
     change = float(np.average(np.abs(found.factor[usable] - 1.0), weights=weight[usable]))
     measures = _measures(labels, change)
     if measures or not found.looks_even:
@@ -359,14 +353,6 @@ def refuse_unweighable(shares: RowShares, *, unweighted_metric: str | None) -> N
             f"{shares.unevenness} The metric {unweighted_metric!r} takes no weights: its function has no parameter "
             f"sample_weight. {REMEDIES}"
         )
-
-
-def _is_grouped_unevenly(adapter: EnsembleAdapter, evidence: Evidence, found: Representation) -> bool:
-    """Return whether the rows of a cluster were drawn by weights that their numbers of members do not show."""
-    if evidence.weight.rows is None or found.members.max() >= adapter.n_members:
-        return False
-    chances = adapter.left_out_chances()
-    return chances is not None and bool(np.ptp(chances) > NEGLIGIBLE)
 
 
 def _weighed(evidence: Evidence, factor: FloatArray) -> Evidence:

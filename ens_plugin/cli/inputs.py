@@ -370,7 +370,6 @@ def _plain_features(features: pd.DataFrame, model: Any) -> NDArray[np.float64]:
 
 
 def _trained_names(model: Any) -> list[str] | None:
-    """Return the names of the features a model was trained on; None if it was trained without names."""
     ensemble = inner_ensemble(model)
     names = find_library(ensemble).feature_names(ensemble)
     found = getattr(model, "feature_names_in_", None)

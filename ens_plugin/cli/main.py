@@ -396,7 +396,6 @@ def _own_label(fitted: Any, label: str | None) -> Any:
 
 
 def _number(text: str | None) -> float | str | None:
-    """Return a text as a number where it is one."""
     try:
         return text if text is None else float(text)
     except ValueError:

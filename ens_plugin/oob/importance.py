@@ -432,7 +432,6 @@ class JudgedRows:
         return [np.random.default_rng(seed).permutation(self.share.size) for seed in seeds]
 
     def _permuted(self, column: int, order: NDArray[np.intp]) -> Any:
-        """Return the prepared rows with one column permuted."""
         return self.training.adapter.prepare(unwrap(self.model, self.columns.permuted(column, order))[1])
 
     def _permuted_mean(self, column: int, order: NDArray[np.intp]) -> FloatArray:

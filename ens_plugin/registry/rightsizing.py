@@ -508,7 +508,6 @@ def rightsize_analysed(
 
 
 def _size_to_cut_to(report: EnsembleReport) -> int | None:
-    """Return the recommended size; None if that is no cut."""
     found = report.recommendation
     problem = f"No size was cut to: {report.undecided}" if report.undecided else ""
     if not problem and math.isnan(found.loss):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from ens_plugin.core.validation import counted, printable
 from ens_plugin.errors import InputError
 from ens_plugin.report.answers import summarize
 from ens_plugin.report.budget import Budget, check_costs, check_limits
+from ens_plugin.report.rendering import Page
 from ens_plugin.report.result import Costs, ReportContent
 from ens_plugin.report.text import detail
 
@@ -24,7 +24,7 @@ LONGEST_REPORT = 20_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EnsembleReport(ReportContent):
+class EnsembleReport(ReportContent, Page):
     """Everything that :func:`ens_plugin.analyze` estimated about one trained ensemble.
 
     Attributes
@@ -147,43 +147,10 @@ class EnsembleReport(ReportContent):
 
         return report_from_dict(cls, content)
 
-    @overload
-    def to_html(self, path: None = None) -> str: ...
+    def _page(self) -> str:
+        from ens_plugin.report.html import render_page
 
-    @overload
-    def to_html(self, path: str | Path) -> Path: ...
-
-    def to_html(self, path: str | Path | None = None) -> str | Path:
-        """Return the report as one self-contained HTML page, or write the page to a file.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-            File to write; an existing one is replaced.
-
-        Returns
-        -------
-        str or Path
-            The text of the page without a `path`, else the path of the file.
-
-        Raises
-        ------
-        InputError
-            If the directory of `path` does not exist, `path` is a directory, or the file cannot be written.
-
-        Examples
-        --------
-        >>> import ens_plugin
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> report = ens_plugin.analyze(RandomForestClassifier(50, random_state=0).fit(X, y), X, y)
-        >>> report.to_html()[:15]
-        '<!DOCTYPE html>'
-        """
-        from ens_plugin.report.html import render_page, write_page
-
-        return render_page(self) if path is None else write_page(self, path)
+        return render_page(self)
 
     def plot(self, ax: Axes | None = None, *, label: object = None) -> Axes:
         """Draw the error curve with its interval, the marked sizes, and the infinite ensemble's error.

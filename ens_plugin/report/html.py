@@ -7,15 +7,10 @@ are new: verdict and figure are at the top, explanations of the numbers below.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ens_plugin.core.validation import plural, printable
-from ens_plugin.errors import InputError
-from ens_plugin.files import write_whole
 from ens_plugin.report import answers, text
 from ens_plugin.report.rendering import render
 from ens_plugin.report.result import ZERO_ONE, ReportContent
@@ -98,27 +93,3 @@ def render_page(report: ReportContent) -> str:
     """Return a report as the text of a self-contained HTML page."""
     whole = "" if report.doubt is not None else pictures([whole_curve(report)])
     return render("report.html.j2", **report_values(report), whole_pictures=whole)
-
-
-def write_page(report: ReportContent, path: str | Path) -> Path:
-    """Write a report as one HTML file, completely or not at all."""
-    return write_document(partial(render_page, report), path)
-
-
-def write_document(rendered: Callable[[], str], path: str | Path) -> Path:
-    """Write the text of a page as one HTML file, completely or not at all."""
-    try:
-        target = Path(path)
-    except TypeError as error:
-        raise InputError(
-            f"path is of type {type(path).__name__}; pass the name of a file, such as 'report.html'."
-        ) from error
-    if not os.path.isdir(target.parent):
-        raise InputError(f"path={str(target)!r}: the directory {str(target.parent)!r} does not exist; create it first.")
-    if os.path.isdir(target):
-        raise InputError(f"path={str(target)!r} is a directory; add a file name such as report.html.")
-    try:
-        write_whole(target, rendered().encode())
-    except (OSError, ValueError) as error:
-        raise InputError(f"path={str(target)!r} cannot be written ({error}); choose another path.") from error
-    return target

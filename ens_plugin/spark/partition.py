@@ -251,7 +251,6 @@ def _features(table: pa.Table, plan: Plan) -> Any:
 
 
 def _matrix(column: pa.ChunkedArray) -> FloatArray:
-    """Return a column of lists, all of one length, as a matrix."""
     rows = column.combine_chunks()
     lengths = pc.unique(pc.list_value_length(rows))
     if len(lengths) != 1 or lengths[0].as_py() is None:

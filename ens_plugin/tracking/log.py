@@ -63,10 +63,8 @@ def artifact_path(prefix: str) -> str:
 
 def render_artifacts(report: EnsembleReport, directory: Path) -> None:
     """Write the data and the page of a report into an existing directory."""
-    from ens_plugin.report.html import write_page
-
     write_data(report, directory)
-    write_page(report, directory / PAGE_FILE)
+    report.to_html(directory / PAGE_FILE)
 
 
 def draw_figures(report: EnsembleReport, directory: Path) -> Path:

@@ -286,7 +286,6 @@ def _log_to_run(client: MlflowClient, run_id: str, upload: ReportUpload, directo
 
 
 def _free_prefix(used: set[str], prefix: str) -> str:
-    """Return `prefix`, or else the first of ``<prefix>_2``, ``<prefix>_3`` and so on that is not used."""
     numbered, count = prefix, 1
     while numbered in used:
         count += 1

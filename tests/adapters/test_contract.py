@@ -73,7 +73,7 @@ FIRST_ROWS = np.zeros((3, 1))
 NOT_OFFERED: dict[str, tuple[Any, ...]] = {
     "truncated": (1,),
     "draw_counts": (FIRST_ROWS, FIRST_ROWS, None),
-    "distributed_bags": (3, 0),
+    "bags_by_position": (3,),
     "loss": (np.zeros(3), np.zeros(3)),
     "importances": (),
 }

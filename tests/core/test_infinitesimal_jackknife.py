@@ -68,28 +68,18 @@ def test_variance_of_a_mean_is_found_for_both_ways_of_drawing() -> None:
     assert found == pytest.approx(values.var(ddof=1) / 40, rel=0.05)
 
 
-def test_noise_is_that_of_other_members() -> None:
-    values = RNG.normal(size=30)
-    found = []
-    for _ in range(300):
-        counts = RNG.multinomial(30, np.full(30, 1 / 30), size=60)
-        predictions = counts @ values / 30 + RNG.normal(0, 1, 60)
-        found.append(squared_covariance(counts, predictions[:, None], np.ones(30)))
-    spread = np.std([one.unbiased[0] for one in found])
-    assert np.mean([one.noise[0] for one in found]) == pytest.approx(spread, rel=0.2)
-
-
-def test_noise_grows_with_the_sum_of_many_members() -> None:
-    """With so many, what the sum itself adds is most of the noise."""
+@pytest.mark.parametrize(("n_members", "own_sd", "n_drawn", "rel"), [(60, 1.0, 300, 0.2), (300, 0.5, 400, 0.1)])
+def test_noise_is_that_of_other_members(n_members: int, own_sd: float, n_drawn: int, rel: float) -> None:
+    """Of many members, what the sum itself adds is most of it."""
     rng = np.random.default_rng(1)
     values = rng.normal(size=30)
     found = []
-    for _ in range(400):
-        counts = rng.multinomial(30, np.full(30, 1 / 30), size=300)
-        predictions = counts @ values / 30 + rng.normal(0, 0.5, 300)
+    for _ in range(n_drawn):
+        counts = rng.multinomial(30, np.full(30, 1 / 30), size=n_members)
+        predictions = counts @ values / 30 + rng.normal(0, own_sd, n_members)
         found.append(squared_covariance(counts, predictions[:, None], np.ones(30)))
     spread = np.std([one.unbiased[0] for one in found])
-    assert np.mean([one.noise[0] for one in found]) == pytest.approx(spread, rel=0.1)
+    assert np.mean([one.noise[0] for one in found]) == pytest.approx(spread, rel=rel)
 
 
 def test_variance_over_seeds_is_that_of_a_mean() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ens_plugin.errors import InputError
-from ens_plugin.report.html import render_page, write_page
+from ens_plugin.report.html import render_page
 from ens_plugin.report.text import measure_text
 from tests import reports
 from tests.project.test_package import run_python
@@ -114,7 +114,7 @@ def test_ten_kilobytes_of_warning_are_cut_visibly() -> None:
 
 
 def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
-    path = write_page(replace(REPORTS["perfect"], model="half \ud83d pair"), tmp_path / "report.html")
+    path = replace(REPORTS["perfect"], model="half \ud83d pair").to_html(tmp_path / "report.html")
     assert "half \ufffd pair" in path.read_text(encoding="utf-8")
 
 
@@ -168,7 +168,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     }
     for path, message in paths.items():
         with pytest.raises(InputError, match=message):
-            write_page(REPORTS["perfect"], path)
+            REPORTS["perfect"].to_html(path)
     assert os.listdir(tmp_path) == []
 
 

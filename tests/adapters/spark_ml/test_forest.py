@@ -114,8 +114,6 @@ def test_training_rows_are_refused() -> None:
     forest = regression(np.arange(9.0), np.ones(9))
     with pytest.raises(BagError, match="partition by partition"):
         ens_plugin.analyze(forest, rows(), np.zeros(2000))
-    with pytest.raises(BagError, match="partition by partition"):
-        SparkForestAdapter(forest).distributed_bags(2000, 0)
 
 
 @pytest.mark.fast_cases("labels-permuted", "values-none", "values-inverted")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from ens_plugin import CustomEnsemble, EnsembleReport, analyze
-from ens_plugin.adapters import find_adapter
-from ens_plugin.analysis import tally_rows
-from ens_plugin.analysis.weights import RowShares, row_shares
-from ens_plugin.core.tally import Tally
-from ens_plugin.core.weights import RowWeight
-from ens_plugin.errors import InputError, TooFewMembersError
+from ens_plugin.errors import TooFewMembersError
 from tests.extras import draws_by_weight, lightgbm, xgboost
 from tests.forests import Array
 
@@ -144,50 +138,6 @@ def test_a_handful_is_up_to_four_rows_of_at_most_half_a_percent(n_others: int, n
     else:
         with pytest.raises(TooFewMembersError, match=f"Of the {n_rare} rows? of label '2'"):
             analyze(ensemble, None, target)
-
-
-def shares_on_a_cluster(forest: Any, X: Array, y: Array, *, are_training_rows: bool) -> RowShares:
-    """The shares where entries are kinds of rows that have the same label and number of members."""
-    adapter = find_adapter(forest)
-    features = adapter.prepare(X)
-    bags = adapter.bags(X, features, y) if are_training_rows else None
-    evidence = tally_rows(adapter, features, bags, y, np.ones(y.size), rng=np.random.default_rng(0), progress=None)
-    kinds, place, counts = np.unique(
-        np.stack([evidence.tally.trials, y]), axis=1, return_inverse=True, return_counts=True
-    )
-    whole = counts.astype(np.float64)
-    kept = replace(evidence.sample, rows=place.reshape(-1)[evidence.sample.rows])
-    weight = RowWeight(whole, whole, whole)
-    alike = replace(evidence, tally=Tally(kinds[0]), sample=kept, weight=weight, label=kinds[1].astype(np.int64))
-    return row_shares(adapter, alike, kinds[0] >= 1, 1)
-
-
-@draws_by_weight
-def test_weights_too_small_to_show_in_numbers_of_members_are_refused_on_a_cluster() -> None:
-    X, y = rows(400, 0.3)
-    weight = np.where(np.arange(400) % 2, 1.0, 1.01)
-    drawn, plain = (RandomForestClassifier(40, random_state=0).fit(X, y, sample_weight=own) for own in (weight, None))
-    with pytest.raises(InputError, match="not possible on a cluster"):
-        shares_on_a_cluster(drawn, X, y, are_training_rows=True)
-    assert shares_on_a_cluster(plain, X, y, are_training_rows=True).is_even
-    # Held-out rows are in no bag, whatever the weights, and some labels may have no row.
-    fresh, labels = rows(400, 0.3, seed=1)
-    for kept in (labels >= 0, labels == 0):
-        assert shares_on_a_cluster(drawn, fresh[kept], labels[kept], are_training_rows=False).is_even
-
-
-def test_labels_that_are_drawn_unevenly_are_weighted_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by samplers that balance the bags: nothing but the numbers of members tells how rows were drawn."""
-    X, y = rows(800, 0.2)
-    forest = RandomForestClassifier(60, class_weight="balanced", random_state=0).fit(X, y)
-    monkeypatch.setattr(type(find_adapter(forest)), "left_out_chances", lambda adapter: None)
-    found = shares_on_a_cluster(forest, X, y, are_training_rows=True)
-    common, rare = analyze(forest, X, y).basis.labels
-    assert found.labels == (common, rare)
-    by_label = np.bincount(found.evidence.label, found.evidence.weight.total)
-    unused = common.n_rows - common.n_usable, rare.n_rows - rare.n_usable
-    used = [total - few * basis.weight_factor for total, few, basis in zip(by_label, unused, found.labels, strict=True)]
-    np.testing.assert_allclose(used, [common.n_rows, rare.n_rows], rtol=0.02)
 
 
 @pytest.mark.fast_cases("balanced_subsample")
