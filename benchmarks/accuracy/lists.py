@@ -250,7 +250,7 @@ def least_variances(records: Sequence[Record], length: int) -> Array:
     """
     mean = np.mean([record["means"][-1] for record in records], axis=0)
     apart = np.concatenate([own - own.mean(axis=0) for own in (record["first"] for record in records) if len(own)])
-    factor: Array = np.linalg.qr(apart / math.sqrt(len(apart)), mode="r")  # type: ignore[assignment]
+    factor = np.asarray(np.linalg.qr(apart / math.sqrt(len(apart)), mode="r"))
     rng, least = np.random.default_rng(0), []
     for size in SIZES:
         # The square of a noisy slope is too large; the product of two independent ones is not.

@@ -94,7 +94,7 @@ def agreement(
 
     The overlap of lists is estimated from the covariance of the members' values, and from what disjoint groups of them
     have in common (``docs/methods/lists.md``).  Rows that tie at the end of a list are listed at random.  Of more than
-    10 000 rows whose place is open, those nearest to the end of the list are drawn.
+    10 000 rows whose place is open, so many random ones stand for all.
 
     References
     ----------

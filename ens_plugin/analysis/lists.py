@@ -33,7 +33,7 @@ LIST_TOLERANCE = 0.05
 N_TABULATED = 60
 # Of more items, the curve begins at this part of the members.
 FEW_ITEMS, FIRST_PART = 2000, 0.25
-# Open items are drawn at random from so many on the list on.
+# Open items are drawn at random where the list takes so many of those that are drawn.
 FEWEST_LISTED = 100
 PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
@@ -173,8 +173,8 @@ def _member_values(
         kept, n_listed, part = _drawn_items(apart, n_listed)
         rows = np.sort(rows[kept])
     if rows.size == 0:
-        rows = np.argsort(-means)[: length + 1]
-        n_listed = length
+        # Nothing is open: the last row on the list, and the first that is not, stand for all.
+        rows, n_listed = np.argsort(-means)[length - 1 : length + 1], 1
     values = np.concatenate(_read(adapter, values_of, features[rows], np.asarray), axis=1)
     items = RankedItems(values, n_listed, part * length - n_listed)
     return MemberValues(items, rows, means)
